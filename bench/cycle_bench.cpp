@@ -48,9 +48,9 @@ template <bool by_total>
 class MixedItems {
  public:
   explicit MixedItems(std::size_t size)
-      : one_(half(size, 1)),
-        other_(half(size, 2)),
-        sampler_(made(one_.replay(), other_.replay())) {}
+      : one_(half_options(size, 1)),
+        other_(half_options(size, 2)),
+        sampler_(make_sampler(one_.replay(), other_.replay())) {}
 
   void draw() {
     batch_ = &*sampler_.sample({.beta = bench::kBeta, .gather = false});
@@ -61,11 +61,12 @@ class MixedItems {
   }
 
  private:
-  static reprise::Options half(std::size_t size, std::uint16_t tag) {
+  static reprise::Options half_options(std::size_t size, std::uint16_t tag) {
     return {
         .capacity_steps = size / 2, .selectors = {RepriseItems::proportional()}, .key_tag = tag};
   }
-  static reprise::MixedSampler made(reprise::ReplayBuffer& one, reprise::ReplayBuffer& other) {
+  static reprise::MixedSampler make_sampler(reprise::ReplayBuffer& one,
+                                            reprise::ReplayBuffer& other) {
     if constexpr (by_total) {
       return reprise::MixedSampler({one, other}, kBatch);
     } else {

@@ -86,13 +86,13 @@ class Latencies {
 };
 
 namespace detail {
-struct Kept {
+struct CachedSubject {
   const std::type_info* type = nullptr;
   std::size_t size = 0;
   std::shared_ptr<void> subject;
 };
-inline Kept& kept() {
-  static Kept instance;
+inline CachedSubject& cached_subject() {
+  static CachedSubject instance;
   return instance;
 }
 }  // namespace detail
@@ -102,12 +102,13 @@ inline Kept& kept() {
 /// in memory.
 template <class Subject>
 Subject& prepared(std::size_t size) {
-  detail::Kept& kept = detail::kept();
-  if (kept.type == nullptr || *kept.type != typeid(Subject) || kept.size != size) {
-    kept = {};
-    kept = {&typeid(Subject), size, std::make_shared<Subject>(size)};
+  detail::CachedSubject& cached_subject = detail::cached_subject();
+  if (cached_subject.type == nullptr || *cached_subject.type != typeid(Subject) ||
+      cached_subject.size != size) {
+    cached_subject = {};
+    cached_subject = {&typeid(Subject), size, std::make_shared<Subject>(size)};
   }
-  return *static_cast<Subject*>(kept.subject.get());
+  return *static_cast<Subject*>(cached_subject.subject.get());
 }
 
 /// Adds the benchmark `name`, of which an iteration is once(subject) and handles `items` items. The

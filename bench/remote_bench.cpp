@@ -19,9 +19,9 @@ constexpr std::size_t kEpisode = 1024;
 using Clock = std::chrono::steady_clock;
 
 /// The two ends, with rows of 76 bytes as in W2.
-class Ends {
+class PackerAndShard {
  public:
-  explicit Ends(std::size_t /*size*/) {}
+  explicit PackerAndShard(std::size_t /*size*/) {}
 
   void write_step() {
     if (!writer_.in_episode()) {
@@ -56,7 +56,7 @@ class Ends {
 
 /// Times the call of `append` alone, without packing.
 void append(benchmark::State& state) {
-  auto& ends = bench::prepared<Ends>(1);
+  auto& ends = bench::prepared<PackerAndShard>(1);
   for (auto _ : state) {
     const reprise::Blob shipment = ends.pack();
     const auto start = Clock::now();
@@ -72,7 +72,7 @@ class FourShards {
 
   explicit FourShards(std::size_t /*size*/) {
     for (std::size_t s = 0; s < kShards; ++s) {
-      ends_.push_back(std::make_unique<Ends>(0));
+      ends_.push_back(std::make_unique<PackerAndShard>(0));
       for (std::size_t i = 0; i < kCapacity / 4; i += kShipment) {
         ends_.back()->shard_.append(ends_.back()->pack().bytes());
       }
@@ -80,33 +80,34 @@ class FourShards {
     client_ =
         std::make_unique<reprise::ShardClient>(ends_[0]->schema_, ends_[0]->options_, kShards);
     batch_ = std::make_unique<reprise::Batch>(client_->make_batch(bench::kBatch));
-    ask();
+    exchange_all();
   }
 
   void cycle() {
     const auto ticket = client_->begin(*batch_, 0, bench::kBatch, {.beta = bench::kBeta});
-    ask();
+    exchange_all();
     const auto origins = client_->finish(*ticket);
     benchmark::DoNotOptimize(batch_->weights().data());
     client_->update(batch_->keys(), origins.shards, origins.incarnations, priorities_.next());
   }
 
  private:
-  void ask() {
+  void exchange_all() {
     for (std::size_t s = 0; s < kShards; ++s) {
       client_->answer(s, ends_[s]->shard_.exchange(client_->request(s).bytes()).bytes());
     }
   }
 
-  std::vector<std::unique_ptr<Ends>> ends_;
+  std::vector<std::unique_ptr<PackerAndShard>> ends_;
   std::unique_ptr<reprise::ShardClient> client_;
   std::unique_ptr<reprise::Batch> batch_;
   bench::Priorities priorities_;
 };
 
 [[maybe_unused]] const bool added = [] {
-  bench::add<Ends>("remote/pack256", 1, kShipment,
-                   [](Ends& ends) { benchmark::DoNotOptimize(ends.pack().bytes().data()); });
+  bench::add<PackerAndShard>("remote/pack256", 1, kShipment, [](PackerAndShard& ends) {
+    benchmark::DoNotOptimize(ends.pack().bytes().data());
+  });
   benchmark::RegisterBenchmark("remote/append256", append)->UseManualTime();
   bench::add<FourShards>("remote/cycle512_of_4", 1, bench::kBatch,
                          [](FourShards& shards) { shards.cycle(); });

@@ -236,7 +236,7 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
 /// Meanwhile saves of the whole buffer follow each other if `saving`. `pace` limits them to that
 /// many bytes per second; 0: no limit.
 template <class Subject>
-void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
+void measure_beside_saves(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   constexpr auto kTick = std::chrono::milliseconds(1);
   constexpr int kTicks = 2000;
   constexpr int kStepsPerTick = 20;
@@ -290,7 +290,7 @@ void beside(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
 }
 
 /// Writes the pages of unlinked mapped files to the disk and drops them from memory.
-void put_out() {
+void evict_pages() {
   ::sync();
   std::ifstream maps("/proc/self/maps");
   for (std::string map; std::getline(maps, map);) {
@@ -345,12 +345,12 @@ void mapped_file(benchmark::State& state, bool mapped) {
     state.SetIterationTime(learn(batches));
     if (mapped) {
       state.counters["save_s"] = save();
-      put_out();
+      evict_pages();
       state.counters["out_first_us"] = 1e6 * learn(1);
       state.counters["out_batch_us"] = 1e6 * learn(10);
-      put_out();
+      evict_pages();
       state.counters["out_append_ns"] = append(std::max<std::size_t>(steps.steps() / 4, 1));
-      put_out();
+      evict_pages();
       state.counters["out_save_s"] = save();
     }
   }
@@ -385,7 +385,7 @@ void add_beside(const std::string& what) {
   constexpr std::uint64_t kPace = 100'000'000;
   const auto add_one = [&](const char* beside_what, bool saving, std::uint64_t pace) {
     add("checkpoint/" + what + "_beside_" + beside_what, [=](benchmark::State& state) {
-      beside<Subject>(state, saving, pace);
+      measure_beside_saves<Subject>(state, saving, pace);
     })->Arg(30);
   };
   add_one("nothing", false, 0);

@@ -26,7 +26,7 @@ constexpr std::size_t kDrawn = 32;
 constexpr int kWarmUp = 1000;
 
 /// Returns options with enough chunks for a remover to choose among.
-reprise::Options removed_by(std::size_t size, const reprise::Remover& remover) {
+reprise::Options options_with_remover(std::size_t size, const reprise::Remover& remover) {
   return {.capacity_steps = size,
           .selectors = {RepriseItems::proportional()},
           .remover = remover,
@@ -85,7 +85,7 @@ void add_appends(const std::string& name, std::size_t drawn) {
 /// Measures commits or draws of a buffer in which every item is drawn as often as the limit `times`
 /// allows. Each iteration commits a run of steps and draws `per_step` times as many items. With
 /// `times` 0 there is no limit. Only the chosen `Half` is timed.
-enum class Half : std::uint8_t { Append, Draw };
+enum class TimedPart : std::uint8_t { Append, Draw };
 
 template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
 struct Exhausted : RepriseItems {
@@ -97,7 +97,7 @@ struct Exhausted : RepriseItems {
                       .shards = shards}) {}
 };
 
-template <Half half, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
+template <TimedPart half, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
 void exhausted(benchmark::State& state) {
   auto& items =
       bench::prepared<Exhausted<times, per_step, shards>>(static_cast<std::size_t>(state.range(0)));
@@ -124,7 +124,7 @@ void exhausted(benchmark::State& state) {
   for (auto _ : state) {
     appends = draws = Clock::duration{0};
     round(appends, draws);
-    const Clock::duration timed = half == Half::Append ? appends : draws / per_step;
+    const Clock::duration timed = half == TimedPart::Append ? appends : draws / per_step;
     state.SetIterationTime(std::chrono::duration<double>(timed).count());
   }
   // Share of draws that succeeded; the others found too few items.
@@ -154,7 +154,7 @@ void add_selector(const std::string& name, Make /*make*/) {
 
 template <class Remover>
 void add_remover(const std::string& name) {
-  const auto options = [](std::size_t size) { return removed_by(size, Remover{}); };
+  const auto options = [](std::size_t size) { return options_with_remover(size, Remover{}); };
   add_appends<Items<decltype(options)>>("remove/append/" + name, kDrawn);
 }
 
@@ -166,8 +166,8 @@ void add_exhausted(const std::string& name) {
         ->Arg(kCapacity)
         ->UseManualTime();
   };
-  add_half("append", exhausted<Half::Append, times, per_step, shards>);
-  add_half("draw", exhausted<Half::Draw, times, per_step, shards>);
+  add_half("append", exhausted<TimedPart::Append, times, per_step, shards>);
+  add_half("draw", exhausted<TimedPart::Draw, times, per_step, shards>);
 }
 
 const bool added = [] {

@@ -21,7 +21,7 @@ using Floats = hn::CappedTag<float, kFanout>;
 
 /// Combines kCount values until as many are left as a vector has lanes.
 template <std::size_t kCount, class D, class Combine, class T>
-HWY_INLINE hn::Vec<D> along(D d, Combine combine, const T* values) {
+HWY_INLINE hn::Vec<D> reduce_row(D d, Combine combine, const T* values) {
   auto all = load_as(d, values);
   for (std::size_t i = hn::MaxLanes(d); i < kCount; i += hn::MaxLanes(d)) {
     all = combine(all, load_as(d, values + i));
@@ -32,7 +32,7 @@ HWY_INLINE hn::Vec<D> along(D d, Combine combine, const T* values) {
 /// Sets to[i] to the combination of all values of row(i), for i from 0 to 7. It handles as many
 /// rows at a time as a vector has lanes, so that each shuffle works for all of them.
 template <class D, class Combine, class Row>
-HWY_INLINE void across(D d, Combine combine, const Row& row, hn::TFromD<D>* to) {
+HWY_INLINE void reduce_rows(D d, Combine combine, const Row& row, hn::TFromD<D>* to) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
   for (std::size_t i = 0; i < kFanout; i += kLanes) {
     hn::Vec<D> rows[kLanes];
@@ -46,7 +46,7 @@ HWY_INLINE void across(D d, Combine combine, const Row& row, hn::TFromD<D>* to) 
 /// Recomputes `nodes` of the level `to`, eight at a time. `sums` computes their sums; the minimum
 /// of a node is that of the kCount numbers at minima(node).
 template <std::size_t kCount, class Sums, class Minima>
-HWY_INLINE void recompute(std::span<const std::uint32_t> nodes, Group* to, const Steps* steps,
+HWY_INLINE void recompute(std::span<const std::uint32_t> nodes, Group* to, const Prefixes* steps,
                           const Sums& sums, const Minima& minima) {
   constexpr std::size_t kAhead = 40;
   for (std::size_t i = 0; i < nodes.size(); i += kFanout) {
@@ -62,9 +62,9 @@ HWY_INLINE void recompute(std::span<const std::uint32_t> nodes, Group* to, const
     alignas(64) float least[kFanout];
     sums(block, sum);
     const auto least_of = [&](std::size_t j) HWY_ATTR {
-      return along<kCount>(Floats(), Least(), minima(block[j]));
+      return reduce_row<kCount>(Floats(), Minimum(), minima(block[j]));
     };
-    across(Floats(), Least(), least_of, least);
+    reduce_rows(Floats(), Minimum(), least_of, least);
     for (std::size_t j = 0; j < kFanout; ++j) {
       to[block[j] / kFanout].sum[block[j] % kFanout] = sum[j];
       to[block[j] / kFanout].bounds[block[j] % kFanout] = least[j];
@@ -73,19 +73,19 @@ HWY_INLINE void recompute(std::span<const std::uint32_t> nodes, Group* to, const
 }
 
 void recompute_lowest(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
-                      const Steps* steps) {
+                      const Prefixes* steps) {
   const auto children = [=](std::uint32_t node) { return leaves + node * kLeavesPerNode; };
   const auto sums = [=](const std::uint32_t* block, double* sum) HWY_ATTR {
     const auto sum_of = [=](std::size_t j) HWY_ATTR {
-      return along<kLeavesPerNode>(Doubles(), Plus(), children(block[j]));
+      return reduce_row<kLeavesPerNode>(Doubles(), Plus(), children(block[j]));
     };
-    across(Doubles(), Plus(), sum_of, sum);
+    reduce_rows(Doubles(), Plus(), sum_of, sum);
   };
   recompute<kLeavesPerNode>(nodes, to, steps, sums, children);
 }
 
 void recompute_inner(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
-                     const Steps* steps, Steps* from_steps) {
+                     const Prefixes* steps, Prefixes* from_prefixes) {
   const auto sums = [=](const std::uint32_t* block, double* sum) HWY_ATTR {
     const Doubles d;
     for (std::size_t j = 0; j < kFanout; ++j) {
@@ -97,20 +97,21 @@ void recompute_inner(const Group* from, std::span<const std::uint32_t> nodes, Gr
       for (std::size_t i = 0; i < vectors_of(d); ++i) {
         own[i] = hn::Sub(ends[i], own[i]);
       }
-      store_eight(d, own, from_steps[block[j]].before);
+      store_eight(d, own, from_prefixes[block[j]].before);
       sum[j] = hn::GetLane(last_lane(d, ends[vectors_of(d) - 1]));
     }
   };
   recompute<kFanout>(nodes, to, steps, sums, [=](std::uint32_t node) { return from[node].bounds; });
 }
 
-void down(const Steps* level, std::span<double> targets, std::uint32_t* nodes, const void* below) {
+void descend_level(const Prefixes* level, std::span<double> targets, std::uint32_t* nodes,
+                   const void* below) {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const double* const before = level[nodes[i]].before;
     const std::size_t child = count_at_most<kFanout>(Doubles(), before, targets[i]) - 1;
     targets[i] -= before[child];
     nodes[i] = static_cast<std::uint32_t>(nodes[i] * kFanout + child);
-    hwy::Prefetch(static_cast<const Steps*>(below) + nodes[i]);
+    hwy::Prefetch(static_cast<const Prefixes*>(below) + nodes[i]);
   }
 }
 
@@ -130,7 +131,7 @@ namespace reprise::tree {
 
 HWY_EXPORT(recompute_lowest);
 HWY_EXPORT(recompute_inner);
-HWY_EXPORT(down);
+HWY_EXPORT(descend_level);
 HWY_EXPORT(to_leaves);
 
 namespace {
@@ -168,7 +169,7 @@ class BareTree {
     for (std::size_t i = levels_.size() - 1; i-- > 0;) {
       const void* const leaves = leaves_.data();
       const void* const below = i == 0 ? leaves : levels_[i - 1].steps.data();
-      HWY_DYNAMIC_DISPATCH(down)(levels_[i].steps.data(), targets, drawn_.data(), below);
+      HWY_DYNAMIC_DISPATCH(descend_level)(levels_[i].steps.data(), targets, drawn_.data(), below);
     }
     HWY_DYNAMIC_DISPATCH(to_leaves)(leaves_.data(), targets, drawn_.data());
   }
@@ -203,7 +204,7 @@ class BareTree {
   struct Level {
     explicit Level(std::size_t count) : groups(count), steps(count) {}
     base::LazyArray<Group> groups;
-    base::LazyArray<Steps> steps;
+    base::LazyArray<Prefixes> steps;
   };
 
   const double* next() {

@@ -83,8 +83,8 @@ class Subject {
   /// Scales all leaves, then assigns 512 and finds 512, like a decay of all priorities with every
   /// batch.
   void decay() {
-    tree.scale(0, size_, back_ ? 2.0F : 0.5F);
-    back_ = !back_;
+    tree.scale(0, size_, undo_ ? 2.0F : 0.5F);
+    undo_ = !undo_;
     assign();
     find();
   }
@@ -97,7 +97,7 @@ class Subject {
   std::vector<Leaf> leaves_;
   bench::Random random_;
   std::size_t at_ = 0;
-  bool back_ = false;
+  bool undo_ = false;
   std::vector<Leaf> found_ = std::vector<Leaf>(kBatch);
   std::vector<float> weights_ = std::vector<float>(kBatch);
   std::array<double, kBatch> targets_{};
@@ -271,13 +271,13 @@ void add_ranges(const std::string& name, const Change& change) {
     const std::size_t size = bench::size_of(state);
     const std::span<const std::size_t> starts = subject.batch();
     std::size_t at = 0;
-    bool back = false;
+    bool undo = false;
     for (auto _ : state) {
       const std::size_t first = starts[at % kBatch] % (kLeaves - size + 1);
-      change(subject.tree, first, first + size, back);
+      change(subject.tree, first, first + size, undo);
       benchmark::ClobberMemory();
-      at += back ? 1U : 0U;
-      back = !back;
+      at += undo ? 1U : 0U;
+      undo = !undo;
     }
     bench::per_item(state, size);
   };
@@ -298,11 +298,11 @@ void add_weights(const std::string& who) {
 
 template <class Tree>
 void add_changes(const std::string& who) {
-  add_ranges<Tree>("segment_tree/scale/" + who, [](Tree& tree, auto first, auto last, bool back) {
-    tree.scale(first, last, back ? 2.0F : 0.5F);
+  add_ranges<Tree>("segment_tree/scale/" + who, [](Tree& tree, auto first, auto last, bool undo) {
+    tree.scale(first, last, undo ? 2.0F : 0.5F);
   });
-  add_ranges<Tree>("segment_tree/add/" + who, [](Tree& tree, auto first, auto last, bool back) {
-    tree.add(first, last, back ? -0.5F : 0.5F);
+  add_ranges<Tree>("segment_tree/add/" + who, [](Tree& tree, auto first, auto last, bool undo) {
+    tree.add(first, last, undo ? -0.5F : 0.5F);
   });
 }
 

@@ -39,7 +39,7 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
     return arguments
 
 
-def need(build, *paths):
+def require_paths(build, *paths):
     """Ends the program if a path does not exist, and says that the command `build` makes it."""
     for path in paths:
         if not os.path.exists(path):
@@ -81,7 +81,7 @@ def facts(arguments):
     }
 
 
-def told(results, measured_with, how):
+def facts_list(results, measured_with, how):
     """Formats the facts of results as a Markdown list."""
     return "\n".join(
         [

@@ -24,7 +24,7 @@ TARGETS = [
 ]
 # Microseconds that Chen and Wang published as the slowest of their 169 points, through Python.
 PUBLISHED_US = {"get5000": 800.0, "record": 700.0}
-MOST_GROWTH = 2.0
+MAX_GROWTH = 2.0
 
 # The loads of W3 (pace 0: flat out) and W3P, each with one learner, and their targets: how many
 # times more appends and learner cycles than the textbook, and how many times lower the 99.9th
@@ -39,8 +39,8 @@ LOADS = [
     (4, 50_000, None, 5.0, 20.0),
     (4, 1_000_000, None, 5.0, 20.0),
 ]
-MOST_APPEND_P999_US = 5.0
-MOST_OVERHEAD_BYTES = 32.0
+MAX_APPEND_P999_US = 5.0
+MAX_OVERHEAD_BYTES = 32.0
 SHARDS = 4  # The library's default.
 
 
@@ -87,13 +87,13 @@ def target_section(results):
     if results.has(small, large):
         growth = results.ns(large) / results.ns(small)
         what = "growth of `W1/cycle` from 2^16 to 2^23"
-        targets.add(what, f"at most {MOST_GROWTH:g}x", times(growth), growth <= MOST_GROWTH)
+        targets.add(what, f"at most {MAX_GROWTH:g}x", times(growth), growth <= MAX_GROWTH)
     points = "W4/points/reprise/iterations:1"
     for what, most in PUBLISHED_US.items() if results.has(points) else ():
         slowest = results.counter(points, f"slowest_{what.removesuffix('5000')}_us")
         targets.below(f"`W4/{what}`, slowest of 169 points", most, slowest, "us")
     if results.has("W2/append76/reprise"):
-        extra, most = overhead(results, "W2/append76/reprise"), MOST_OVERHEAD_BYTES
+        extra, most = overhead(results, "W2/append76/reprise"), MAX_OVERHEAD_BYTES
         what = "bytes per 76-byte step beyond the fields"
         targets.add(what, f"at most {most:g}", digits(extra), extra <= most)
     for actors, pace, appends, cycles, p999 in LOADS:
@@ -110,7 +110,7 @@ def target_section(results):
             latency = ratio("append_p999_ns")
             targets.at_least(f"{name}: append p99.9, times lower", p999, latency and 1 / latency)
             ns = load_counter(results, "reprise", actors, pace, "append_p999_ns")
-            targets.below(f"{name}: append p99.9", MOST_APPEND_P999_US, ns and ns / US, "us")
+            targets.below(f"{name}: append p99.9", MAX_APPEND_P999_US, ns and ns / US, "us")
     return targets.table()
 
 
@@ -185,7 +185,7 @@ REMOVERS = types(
 )
 
 
-def beside_first(results, strategies, measures, header):
+def relative_to_first(results, strategies, measures, header):
     """A table with a row per strategy and size: figures, and their ratios to the first strategy."""
     first, rows = next(iter(strategies)), []
     for log in results.logs(measures[0][0]):
@@ -208,8 +208,8 @@ def strategies_section(results):
     removers = ["remover", "N", "append, and 32 drawn per 512 appended", beside]
     return "\n\n".join(
         [
-            beside_first(results, SELECTORS, [cycle, append], selectors),
-            beside_first(results, REMOVERS, [after_draws], removers),
+            relative_to_first(results, SELECTORS, [cycle, append], selectors),
+            relative_to_first(results, REMOVERS, [after_draws], removers),
         ]
     )
 
@@ -317,10 +317,10 @@ def bare_tree_table(results):
     return table(header + ["trees alone, us", "share"], rows)
 
 
-LEAST_OF_DD = 0.7
-MOST_INCREMENTAL = 0.05
-MOST_SLOWER_BESIDE_SAVE = 0.1
-MOST_APPEND_P999_BESIDE_SAVE_US = 20.0
+MIN_SHARE_OF_DD = 0.7
+MAX_INCREMENTAL = 0.05
+MAX_SLOWER_BESIDE_SAVE = 0.1
+MAX_APPEND_P999_BESIDE_SAVE_US = 20.0
 
 
 def checkpoint_section(results):
@@ -340,18 +340,18 @@ def checkpoint_section(results):
     for where, title in (("ram", "RAM disk"), ("disk", "disk")):
         for what in ("save", "load"):
             ours, dd = ms(f"{what}_{where}"), ms(f"{what}_{where}_dd")
-            share, target = dd / ours, f"at least {LEAST_OF_DD:g}x dd's speed"
+            share, target = dd / ours, f"at least {MIN_SHARE_OF_DD:g}x dd's speed"
             theirs = f"dd and fsync: {digits(dd)} ms"
-            met = share >= LEAST_OF_DD
+            met = share >= MIN_SHARE_OF_DD
             add(f"{what}, {title}", f"{digits(ours)} ms", theirs, target, times(share), met)
         part, whole = ms(f"incremental_{where}"), ms(f"save_{where}")
         add(
             f"save after 1% is new, {title}",
             f"{digits(part)} ms",
             f"the whole: {digits(whole)} ms",
-            f"at most {MOST_INCREMENTAL:.0%}",
+            f"at most {MAX_INCREMENTAL:.0%}",
             f"{part / whole:.1%}",
-            part / whole <= MOST_INCREMENTAL,
+            part / whole <= MAX_INCREMENTAL,
         )
     for what, title in (("frames", "frames"), ("steps", "steps of 32 bytes")):
         for saves, saving in (("saves", "saves"), ("paced_saves", "saves at 100 MB/s")):
@@ -366,12 +366,12 @@ def checkpoint_section(results):
                     for which in ("nothing", saves)
                 )
                 if counter == "append_p999_ns":
-                    target, ratio = f"below {MOST_APPEND_P999_BESIDE_SAVE_US:g} us", ""
-                    met = beside < MOST_APPEND_P999_BESIDE_SAVE_US * US
+                    target, ratio = f"below {MAX_APPEND_P999_BESIDE_SAVE_US:g} us", ""
+                    met = beside < MAX_APPEND_P999_BESIDE_SAVE_US * US
                 else:
-                    target = f"at most {MOST_SLOWER_BESIDE_SAVE:.0%} more"
+                    target = f"at most {MAX_SLOWER_BESIDE_SAVE:.0%} more"
                     ratio = f"{beside / alone - 1.0:+.1%}"
-                    met = beside <= (1.0 + MOST_SLOWER_BESIDE_SAVE) * alone
+                    met = beside <= (1.0 + MAX_SLOWER_BESIDE_SAVE) * alone
                 measured, unsaved = short(beside), "alone: " + short(alone)
                 add(f"{title}: {call}, beside {saving}", measured, unsaved, target, ratio, met)
     return "\n\n".join(

@@ -66,7 +66,7 @@ struct Row {
 static_assert(sizeof(Row) == 76);
 
 /// Returns false if the hash of any of these states does not match.
-bool whole(std::span<const std::uint32_t> states) {
+bool are_intact(std::span<const std::uint32_t> states) {
   bool good = true;
   for (std::size_t i = 0; i < states.size(); i += std::tuple_size_v<State>) {
     State state;
@@ -108,7 +108,7 @@ class RepriseLoad {
   bool cycle(std::span<const float> priorities) {
     const auto batch = sampler_.sample(kBatch, {.beta = bench::kBeta});
     replay_.update_priorities(batch->keys(), priorities);
-    return whole(batch->now(state_)) && whole(batch->next(state_));
+    return are_intact(batch->now(state_)) && are_intact(batch->next(state_));
   }
 
  private:
@@ -139,8 +139,8 @@ class TextbookLoad {
     buffer_.sample(kBatch, static_cast<double>(bench::kBeta),
                    std::as_writable_bytes(std::span(rows_)), weights_, drawn_);
     buffer_.update(drawn_, priorities);
-    return std::ranges::all_of(rows_,
-                               [](const Row& row) { return whole(row.now) && whole(row.next); });
+    return std::ranges::all_of(
+        rows_, [](const Row& row) { return are_intact(row.now) && are_intact(row.next); });
   }
 
  private:

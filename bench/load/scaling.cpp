@@ -32,7 +32,8 @@ struct Rows {
   std::size_t observation;  ///< Bytes of observation that a step adds.
   std::size_t stack;
   std::size_t capacity;
-  std::size_t whole;  ///< Bytes of a transition with both stacks, action, reward and end.
+  std::size_t
+      transition_bytes;  ///< Bytes of a transition with both stacks, action, reward and end.
 };
 constexpr Rows kSmall{32, 1, std::size_t{1} << 20U, 76};
 constexpr Rows kFrames{84 * 84, 4, 20'000, 56'460};
@@ -49,7 +50,7 @@ struct Load {
 };
 
 /// Makes kSources random rows of `bytes` each, which actors append in turn.
-std::vector<std::byte> source(std::size_t bytes) {
+std::vector<std::byte> random_rows(std::size_t bytes) {
   std::vector<std::byte> made(bytes * bench::kSources);
   bench::Random random(5);
   std::ranges::generate(made, [&] { return static_cast<std::byte>(random.next()); });
@@ -71,7 +72,9 @@ class Reprise {
   class Actor {
    public:
     explicit Actor(Reprise& subject)
-        : subject_(subject), writer_(subject.replay_.writer()), source_(source(subject.bytes_)) {}
+        : subject_(subject),
+          writer_(subject.replay_.writer()),
+          source_(random_rows(subject.bytes_)) {}
     void append() {
       if (!writer_.in_episode()) {
         writer_.begin_episode();
@@ -122,11 +125,11 @@ class Reprise {
 class Textbook {
  public:
   explicit Textbook(const Load& load)
-      : bytes_(load.rows.whole), buffer_(bytes_, load.rows.capacity) {}
+      : bytes_(load.rows.transition_bytes), buffer_(bytes_, load.rows.capacity) {}
 
   class Actor {
    public:
-    explicit Actor(Textbook& subject) : subject_(subject), source_(source(subject.bytes_)) {}
+    explicit Actor(Textbook& subject) : subject_(subject), source_(random_rows(subject.bytes_)) {}
     void append() {
       subject_.buffer_.add(
           std::span(source_).subspan(++step_ % bench::kSources * subject_.bytes_, subject_.bytes_));
@@ -308,18 +311,18 @@ Number number(std::string_view text) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
-  if (words.size() != 7 || (words[1] != "small" && words[1] != "frames")) {
+  const std::vector<std::string_view> args(argv + 1, argv + argc);
+  if (args.size() != 7 || (args[1] != "small" && args[1] != "frames")) {
     throw std::invalid_argument(
         "reprise-scaling SUBJECT small|frames ACTORS LEARNERS SHARDS STEPS_PER_SECOND SECONDS");
   }
-  const Load load{.subject = words[0],
-                  .rows = words[1] == "small" ? kSmall : kFrames,
-                  .actors = number<std::size_t>(words[2]),
-                  .learners = number<std::size_t>(words[3]),
-                  .shards = number<std::size_t>(words[4]),
-                  .steps_per_second = number<double>(words[5]),
-                  .seconds = number<double>(words[6])};
+  const Load load{.subject = args[0],
+                  .rows = args[1] == "small" ? kSmall : kFrames,
+                  .actors = number<std::size_t>(args[2]),
+                  .learners = number<std::size_t>(args[3]),
+                  .shards = number<std::size_t>(args[4]),
+                  .steps_per_second = number<double>(args[5]),
+                  .seconds = number<double>(args[6])};
   Run run(load);
   if (load.subject == "reprise") {
     run.operator()<Reprise>();

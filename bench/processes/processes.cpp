@@ -74,7 +74,7 @@ struct Steps {
 
 Measured append(const Load& load, const std::string& address) {
   reprise::Guest guest = reprise::attach(address);
-  const Steps names(load);
+  const Steps fields(load);
   const std::size_t environments = load.environments();
   reprise::VectorWriter writers = guest.vector_writer(environments);
   std::vector<std::vector<std::uint8_t>> observations(
@@ -86,7 +86,7 @@ Measured append(const Load& load, const std::string& address) {
   const std::vector<std::int32_t> actions(environments, 1);
   const std::vector<float> rewards(environments, 1.0F);
   std::vector<reprise::End> ends(environments);
-  writers.now(names.observation, observations[0]);
+  writers.now(fields.observation, observations[0]);
   Measured measured;
   const auto pause = std::chrono::duration_cast<FastClock::duration>(
       Seconds(load.rate > 0.0 ? static_cast<double>(environments) / load.rate : 0.0));
@@ -100,12 +100,12 @@ Measured append(const Load& load, const std::string& address) {
     std::ranges::fill(
         ends, t % kEpisode == kEpisode - 1 ? reprise::End::Terminated : reprise::End::Continue);
     const auto before = FastClock::now();
-    writers.now(names.action, actions);
-    writers.now(names.reward, rewards);
-    writers.next(names.observation, observations[t % bench::kSources]);
+    writers.now(fields.action, actions);
+    writers.now(fields.reward, rewards);
+    writers.next(fields.observation, observations[t % bench::kSources]);
     writers.commit(ends);
     measured.latency.add(FastClock::now() - before);
-    writers.now(names.observation, observations[(t + 1) % bench::kSources]);
+    writers.now(fields.observation, observations[(t + 1) % bench::kSources]);
     measured.steps += environments;
   }
   measured.seconds = Seconds(FastClock::now() - start).count();
@@ -198,23 +198,24 @@ void run(const Load& load) {
       return learn(guest.sampler({.seed = 1}), load.seconds, end);
     });
   }
-  const Steps names(load);
+  const Steps fields(load);
   reprise::ReplayBuffer replay(
-      names.schema,
+      fields.schema,
       {.capacity_steps = load.capacity(),
        .window = reprise::Transitions{.frame_stack = load.frames() ? 4U : 1U},
        .selectors = {reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}},
        .max_writers = 1'024});
-  reprise::Writer own = replay.writer();
+  reprise::Writer host_writer = replay.writer();
   for (std::size_t t = 0; t < load.capacity(); ++t) {
-    if (!own.in_episode()) {
-      own.begin_episode();
-      std::ranges::fill(own.now(names.observation), std::uint8_t{1});
+    if (!host_writer.in_episode()) {
+      host_writer.begin_episode();
+      std::ranges::fill(host_writer.now(fields.observation), std::uint8_t{1});
     }
-    std::ranges::fill(own.next(names.observation), static_cast<std::uint8_t>(t));
-    own.now(names.action) = 1;
-    own.now(names.reward) = 1.0F;
-    own.commit(t % kEpisode == kEpisode - 1 ? reprise::End::Terminated : reprise::End::Continue);
+    std::ranges::fill(host_writer.next(fields.observation), static_cast<std::uint8_t>(t));
+    host_writer.now(fields.action) = 1;
+    host_writer.now(fields.reward) = 1.0F;
+    host_writer.commit(t % kEpisode == kEpisode - 1 ? reprise::End::Terminated
+                                                    : reprise::End::Continue);
   }
   const std::uint64_t before = replay.stats().committed_steps;
   reprise::Host host(replay, {.address = address});

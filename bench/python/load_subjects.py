@@ -17,7 +17,7 @@ ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
 SOURCES = 64  # Number of rows at which appends begin in turn.
 EPISODE, STAGGER = 1000, 97  # Environments end episodes of 1000 steps at different calls.
 BLOCK = 4096  # Rows per call that fills another package's buffer.
-LEAST = 10  # Batches that are measured at least, however slow they are.
+MIN_BATCHES = 10  # Batches that are measured at least, however slow they are.
 
 
 class Subject:
@@ -230,7 +230,7 @@ def measure(subject, seconds):
     """Alternates the appends between two batches with a batch, and returns what they take."""
     appends, batches, times, begin = 0.0, 0.0, [], time.perf_counter()
     subject.draw()  # The first batch allocates its memory.
-    while len(times) < LEAST or time.perf_counter() - begin < seconds:
+    while len(times) < MIN_BATCHES or time.perf_counter() - begin < seconds:
         clocks = [time.process_time()]
         subject.append_share()
         clocks += [time.process_time(), time.perf_counter()]

@@ -45,7 +45,7 @@ def check(subject):
     if not subject.prioritized:
         return
     high = 10.0
-    subject.update(drawn, subject.native(np.full(n, high, np.float32)))
+    subject.update(drawn, subject.to_native(np.full(n, high, np.float32)))
     for _ in range(8):
         subject.sample(n)  # These batches may have been drawn before the update.
     raised, hits, batches = set(now.tolist()), 0, 20

@@ -154,7 +154,7 @@ class Torchrl(Subject):
             {"obs": t["obs"], "act": t["act"], "next": TensorDict(after, [count])}, [count]
         )
 
-    def native(self, priorities):
+    def to_native(self, priorities):
         import torch
 
         return torch.from_numpy(priorities)
@@ -339,7 +339,7 @@ class Lists(Subject):
                 self.buffer.columns[name][at] = column
         self.buffer.set_priorities(priorities)
 
-    def native(self, priorities):
+    def to_native(self, priorities):
         return priorities.tolist()
 
     def add(self, row):

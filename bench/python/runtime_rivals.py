@@ -84,7 +84,7 @@ class Reverb(Subject):
             self.iterators[n] = made.batch(n, drop_remainder=True).as_numpy_iterator()
         return next(self.iterators[n])
 
-    def native(self, priorities):
+    def to_native(self, priorities):
         return priorities.tolist()
 
     def update(self, drawn, priorities):
@@ -161,7 +161,7 @@ class Flashbax(Subject):
     def _columns(steps):
         return {name: column for name, column in steps.items() if name != "next_obs"}
 
-    def native(self, priorities):
+    def to_native(self, priorities):
         import jax.numpy as jnp
 
         return jnp.asarray(priorities)

@@ -75,7 +75,8 @@ class Subject:
         self.setup = setup
         random = np.random.default_rng(8)
         self.batches = {
-            n: [self.native(random.random(n, np.float32)) for _ in range(SOURCES)] for n in BATCHES
+            n: [self.to_native(random.random(n, np.float32)) for _ in range(SOURCES)]
+            for n in BATCHES
         }
         self.fill(random.random(setup.size, np.float32))
         gc.collect()
@@ -83,7 +84,7 @@ class Subject:
         self.rows = [self.row(setup.steps(STACK + i * n, n)) for i in range(SOURCES)]
         self.turn = 0
 
-    def native(self, priorities):
+    def to_native(self, priorities):
         """Converts priorities to the type that `update` takes."""
         return priorities
 

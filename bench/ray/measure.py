@@ -64,12 +64,12 @@ def measure(arguments):
         "torchrl": rivals.TorchRL,
         "reprise": getattr(ours, "Rows", None),
     }
-    of_calls = functools.partial(rate, arguments=arguments)
+    calls_per_second = functools.partial(rate, arguments=arguments)
 
     def both_ways(what, figures):
-        results[what] = figures(arguments, of_calls)
+        results[what] = figures(arguments, calls_per_second)
         with ours.only_calls_of_ray():
-            results[f"{what}_by_ray"] = figures(arguments, of_calls)
+            results[f"{what}_by_ray"] = figures(arguments, calls_per_second)
 
     for name in arguments.only:
         print(f"Measuring {name}", file=sys.stderr, flush=True)
@@ -173,7 +173,7 @@ def costs(results):
 
 
 def sections(results):
-    facts = report.told(
+    facts = report.facts_list(
         results,
         ", ".join(f"{name} {one}" for name, one in results["versions"].items()),
         f"{results['shards']} shards with {results['rows']:,} rows in all, on one machine",

@@ -204,16 +204,16 @@ def writers(arguments):
     paced = ray.get([_write.remote(replay, seconds, PACE / 2) for _ in range(2)])
     replay.close()
 
-    def late(writers, which=1):
+    def p999(writers, which=1):
         return float(np.quantile(np.concatenate([writer[which] for writer in writers]), 0.999))
 
     return {
         "environments": ENVIRONMENTS,
         "steps_per_second": sum(writer[0] for writer in made),
-        "append_p999": late(paced),
-        "loop_p999": late(paced, 2),
+        "append_p999": p999(paced),
+        "loop_p999": p999(paced, 2),
         "paced_steps_per_second": sum(writer[0] for writer in paced),
-        "append_p999_flat_out": late(made),
+        "append_p999_flat_out": p999(made),
         "writer_per_step": float(np.mean([writer[3] for writer in made])),
         "shard_per_step": shards / max(committed, 1),
         "step_bytes": 32 + 4 + 4,

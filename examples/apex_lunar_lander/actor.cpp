@@ -9,7 +9,7 @@ namespace apex {
 namespace {
 
 /// Environments with a lower epsilon than this count as greedy.
-constexpr float kGreedy = 0.01F;
+constexpr float kGreedyEpsilon = 0.01F;
 
 constexpr std::size_t kObservations = LunarLander::kObservations;
 constexpr std::size_t kActions = LunarLander::kActions;
@@ -41,9 +41,9 @@ void OpenSteps::decide(std::size_t completing, float discount, float next_value,
 }
 
 float exploration(const Options& options, std::size_t index, std::size_t count) {
-  const double place =
+  const double position =
       count < 2 ? 1.0 : static_cast<double>(index) / static_cast<double>(count - 1);
-  return static_cast<float>(std::pow(options.epsilon, 1.0 + options.epsilon_exponent * place));
+  return static_cast<float>(std::pow(options.epsilon, 1.0 + options.epsilon_exponent * position));
 }
 
 Actor::Actor(Job& job, std::size_t index)
@@ -61,11 +61,11 @@ Actor::Actor(Job& job, std::size_t index)
   const std::size_t all = options.actors * options.environments;
   for (std::size_t e = 0; e < options.environments; ++e) {
     // Threads get environments in turn, so that each thread has curious and greedy ones.
-    const std::size_t place_in_all = e * options.actors + index;
-    const float epsilon = exploration(options, place_in_all, all);
+    const std::size_t index_in_all = e * options.actors + index;
+    const float epsilon = exploration(options, index_in_all, all);
     landers_.emplace_back(random_.next());
     environments_.push_back(
-        {.epsilon = epsilon, .scored = epsilon < kGreedy || place_in_all + 1 == all});
+        {.epsilon = epsilon, .scored = epsilon < kGreedyEpsilon || index_in_all + 1 == all});
   }
 }
 
@@ -142,7 +142,7 @@ float evaluate(Policy& policy, Random& seeds, std::size_t episodes) {
   std::vector<float> observations(episodes * kObservations);
   std::vector<float> values(episodes * kActions);
   std::vector<float> returns(episodes);
-  std::vector<bool> over(episodes);
+  std::vector<bool> ended(episodes);
   std::deque<LunarLander> landers;
   for (std::size_t e = 0; e < episodes; ++e) {
     landers.emplace_back(seeds.next()).reset(row<kObservations>(observations, e));
@@ -150,12 +150,12 @@ float evaluate(Policy& policy, Random& seeds, std::size_t episodes) {
   for (std::size_t left = episodes; left != 0;) {
     policy.evaluate(observations, values);
     for (std::size_t e = 0; e < episodes; ++e) {
-      if (!over[e]) {
+      if (!ended[e]) {
         const LunarLander::Outcome outcome = landers[e].step(best_action(row<kActions>(values, e)),
                                                              row<kObservations>(observations, e));
         returns[e] += outcome.reward;
-        over[e] = outcome.end != reprise::End::Continue;
-        left -= std::size_t{over[e]};
+        ended[e] = outcome.end != reprise::End::Continue;
+        left -= std::size_t{ended[e]};
       }
     }
   }

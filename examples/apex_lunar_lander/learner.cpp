@@ -63,9 +63,9 @@ std::span<const float> Learner::step(std::span<float> now, std::span<std::int32_
     const torch::Tensor states = view(next, {batch, kObservations});
     // The online network chooses the next action, and the target network gives its value.
     const torch::Tensor best = state.online->forward(states).argmax(1, true);
-    const torch::Tensor worth = state.target->forward(states).gather(1, best).squeeze(1);
-    targets =
-        view(returns, {batch}) * state.options.reward_scale + view(discounts, {batch}) * worth;
+    const torch::Tensor next_values = state.target->forward(states).gather(1, best).squeeze(1);
+    targets = view(returns, {batch}) * state.options.reward_scale +
+              view(discounts, {batch}) * next_values;
   }
   const torch::Tensor chosen = state.online->forward(view(now, {batch, kObservations}))
                                    .gather(1, view(actions, {batch, 1}).to(torch::kLong))
@@ -104,21 +104,21 @@ std::string Learner::save() const {
 void Learner::load(std::span<const std::byte> saved) {
   torch::serialize::InputArchive archive;
   archive.load_from(reinterpret_cast<const char*>(saved.data()), saved.size());
-  const auto take = [&archive](const std::string& name, auto& part) {
+  const auto read = [&archive](const std::string& name, auto& part) {
     torch::serialize::InputArchive inner;
     archive.read(name, inner);
     part.load(inner);
   };
-  take("online", *state_->online);
-  // `take` does not check the shapes, which all follow from this one.
+  read("online", *state_->online);
+  // `read` does not check the shapes, which all follow from this one.
   const std::int64_t hidden = state_->online->parameters().front().size(0);
   if (hidden != state_->options.hidden) {
     throw std::invalid_argument("--hidden is " + std::to_string(state_->options.hidden) +
                                 ", but the checkpoint has a network of " + std::to_string(hidden) +
                                 "; allowed: the same");
   }
-  take("target", *state_->target);
-  take("adam", state_->adam);
+  read("target", *state_->target);
+  read("adam", state_->adam);
   // Some versions of torch take the rate from the archive, too.
   for (torch::optim::OptimizerParamGroup& group : state_->adam.param_groups()) {
     group.options().set_lr(state_->options.learning_rate);

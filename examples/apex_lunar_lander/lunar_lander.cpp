@@ -90,9 +90,9 @@ void LunarLander::build_moon() {
   }
 }
 
-b2Body* LunarLander::add_part(const b2BodyDef& place, const b2Shape& shape, float density,
+b2Body* LunarLander::add_part(const b2BodyDef& pose, const b2Shape& shape, float density,
                               float friction, std::uint16_t bit) {
-  b2BodyDef definition = place;
+  b2BodyDef definition = pose;
   definition.type = b2_dynamicBody;
   b2Body* const part = world_->CreateBody(&definition);
   b2FixtureDef fixture;
@@ -112,9 +112,9 @@ void LunarLander::build_hull() {
   }
   b2PolygonShape shape;
   shape.Set(corners.data(), static_cast<int32>(corners.size()));
-  b2BodyDef place;
-  place.position.Set(kWidth / 2.0F, kHeight);
-  hull_ = add_part(place, shape, 5.0F, 0.1F, kHullBit);
+  b2BodyDef pose;
+  pose.position.Set(kWidth / 2.0F, kHeight);
+  hull_ = add_part(pose, shape, 5.0F, 0.1F, kHullBit);
   const float push_x = random_.uniform(-kInitialPush, kInitialPush);
   const float push_y = random_.uniform(-kInitialPush, kInitialPush);
   hull_->ApplyForceToCenter(b2Vec2(push_x, push_y), true);
@@ -125,10 +125,10 @@ void LunarLander::build_leg(std::size_t index) {
   const float side = index == 0 ? -1.0F : 1.0F;
   b2PolygonShape shape;
   shape.SetAsBox(kLegHalfWidth, kLegHalfHeight);
-  b2BodyDef place;
-  place.position.Set(kWidth / 2.0F - side * kLegAway, kHeight);
-  place.angle = side * 0.05F;
-  b2Body* const leg = add_part(place, shape, 1.0F, 0.2F, kLegBit);
+  b2BodyDef pose;
+  pose.position.Set(kWidth / 2.0F - side * kLegAway, kHeight);
+  pose.angle = side * 0.05F;
+  b2Body* const leg = add_part(pose, shape, 1.0F, 0.2F, kLegBit);
   b2RevoluteJointDef joint;
   joint.bodyA = hull_;
   joint.bodyB = leg;
@@ -179,7 +179,7 @@ float LunarLander::advance(std::int32_t action, std::span<float> observation) {
 
   const b2Vec2 position = hull_->GetPosition();
   const b2Vec2 velocity = hull_->GetLinearVelocity();
-  const std::array<float, kObservations> seen = {
+  const std::array<float, kObservations> state = {
       (position.x - kWidth / 2.0F) / (kWidth / 2.0F),
       (position.y - (kPadHeight + kLegDown)) / (kHeight / 2.0F),
       velocity.x * (kWidth / 2.0F) / kFramesPerSecond,
@@ -189,8 +189,8 @@ float LunarLander::advance(std::int32_t action, std::span<float> observation) {
       contacts_.leg_down[0] ? 1.0F : 0.0F,
       contacts_.leg_down[1] ? 1.0F : 0.0F,
   };
-  std::ranges::copy(seen, observation.begin());
-  const auto [x, y, x_speed, y_speed, angle, turn, left_leg, right_leg] = seen;
+  std::ranges::copy(state, observation.begin());
+  const auto [x, y, x_speed, y_speed, angle, turn, left_leg, right_leg] = state;
   const float shaping = -100.0F * std::hypot(x, y) - 100.0F * std::hypot(x_speed, y_speed) -
                         100.0F * std::abs(angle) + 10.0F * (left_leg + right_leg);
   const float gained = shaping_ ? shaping - *shaping_ : 0.0F;

@@ -93,7 +93,7 @@ class LunarLander {
   };
 
   void build_moon();
-  b2Body* add_part(const b2BodyDef& place, const b2Shape& shape, float density, float friction,
+  b2Body* add_part(const b2BodyDef& pose, const b2Shape& shape, float density, float friction,
                    std::uint16_t bit);
   void build_hull();
   void build_leg(std::size_t index);

@@ -69,7 +69,7 @@ void add_options(CLI::App& app, Options& o) {
 }
 
 /// Prints a line in a form that curve.gnuplot can draw.
-void show(const Point& now) {
+void print_point(const Point& now) {
   std::printf("%6.1f s | %8zu steps | %7zu updates | mean return %7.1f\n", now.seconds,
               now.environment_steps, now.updates, now.mean);
   std::fflush(stdout);
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   apex::add_options(app, options);
   CLI11_PARSE(app, argc, argv);
   try {
-    const apex::Result result = apex::train(options, apex::show);
+    const apex::Result result = apex::train(options, apex::print_point);
     apex::print_result(options, result);
     if (!options.json_path.empty()) {
       apex::write_json(options, result);

@@ -35,13 +35,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr auto kPollInterval = std::chrono::milliseconds(100);
 constexpr double kSecondsPerPoint = 0.5;
 constexpr std::size_t kScreeningEpisodes = 20;
 constexpr std::size_t kFinalEpisodes = 100;
 
 // Numbers of seed streams. Those of the actors begin at 0, so no two environments share a seed.
-constexpr std::uint64_t kJudgeStream = std::uint64_t{1} << 32U;
+constexpr std::uint64_t kTesterStream = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kResumedStream = std::uint64_t{1} << 48U;
 
 double seconds_since(Clock::time_point start) {
@@ -125,21 +125,22 @@ void start(Job& job, std::vector<std::future<void>>& threads) {
 
 /// Tests published networks on new seeds, in another thread while training goes on: first a
 /// screening, then the final test with other seeds. The destructor waits for a running test.
-class Judge {
+class Tester {
  public:
-  explicit Judge(const Job& job)
+  explicit Tester(const Job& job)
       : options_(job.options),
         policy_(job.learner),
-        seeds_(stream_seed(job.options.seed, kJudgeStream)) {}
+        seeds_(stream_seed(job.options.seed, kTesterStream)) {}
 
   /// Returns true once a test was passed; `result` then has its score. Otherwise, if no test is
   /// running and recent returns are high enough, starts a test of the newest network.
   bool passed(const RecentReturns& recent, Result& result) {
-    if (trial_.valid()) {
-      return trial_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && trial_.get();
+    if (running_test_.valid()) {
+      return running_test_.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
+             running_test_.get();
     }
     if (recent.mean() >= options_.screen_score) {
-      trial_ = std::async(std::launch::async, [this, &result] {
+      running_test_ = std::async(std::launch::async, [this, &result] {
         use_one_tensor_thread();
         return policy_.refresh() &&
                evaluate(policy_, seeds_, kScreeningEpisodes) >= options_.screen_score &&
@@ -151,8 +152,8 @@ class Judge {
 
   /// Waits for a test that is running. If it is not passed, gives the newest network the final
   /// test, whose score is reported only, because time is over.
-  void judge_last(Result& result) {
-    if (trial_.valid() && trial_.get()) {
+  void test_last(Result& result) {
+    if (running_test_.valid() && running_test_.get()) {
       result.solved = true;
       return;
     }
@@ -169,10 +170,11 @@ class Judge {
   const Options& options_;
   Policy policy_;
   Random seeds_;
-  std::future<bool> trial_;  // While valid, only its thread uses the other members and the score.
+  std::future<bool>
+      running_test_;  // While valid, only its thread uses the other members and the score.
 };
 
-Point look(const Job& job, Clock::time_point begin) {
+Point measure(const Job& job, Clock::time_point begin) {
   const reprise::Stats stats = job.replay.stats();
   return {.seconds = seconds_since(begin),
           .environment_steps = stats.committed_steps,
@@ -193,18 +195,18 @@ Result train(const Options& options, const std::function<void(const Point&)>& ob
   job.learner.publish();
   const Clock::time_point begin = Clock::now();
   Result result;
-  Judge judge(job);
+  Tester tester(job);
   std::vector<std::future<void>> threads;  // Destroyed, so joined, after `close`.
   const CloseOnExit close{job.replay};
   start(job, threads);
-  double shown = 0.0;
+  double last_shown = 0.0;
   while (!result.solved && result.end.seconds < options.time_limit_seconds &&
          !job.replay.closed()) {
-    std::this_thread::sleep_for(kLookEvery);
-    result.solved = judge.passed(job.returns, result);
-    result.end = look(job, begin);
-    if (result.end.seconds - shown >= kSecondsPerPoint) {
-      shown = result.end.seconds;
+    std::this_thread::sleep_for(kPollInterval);
+    result.solved = tester.passed(job.returns, result);
+    result.end = measure(job, begin);
+    if (result.end.seconds - last_shown >= kSecondsPerPoint) {
+      last_shown = result.end.seconds;
       observe(result.end);
     }
   }
@@ -213,7 +215,7 @@ Result train(const Options& options, const std::function<void(const Point&)>& ob
     thread.get();
   }
   if (!result.solved) {
-    judge.judge_last(result);
+    tester.test_last(result);
   }
   return result;
 }

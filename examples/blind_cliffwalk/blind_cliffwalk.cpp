@@ -65,9 +65,9 @@ std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::si
     Curve& curve = made.emplace_back();
     curve.choice = kNames.at(choice);
     curve.colour = kColours.at(choice);
-    for (const std::vector<Updates>& of_size : runs) {
+    for (const std::vector<Updates>& runs_of_size : runs) {
       std::vector<double> sorted;
-      for (const Updates& updates : of_size) {
+      for (const Updates& updates : runs_of_size) {
         sorted.push_back(updates.at(i));
       }
       std::ranges::sort(sorted);
@@ -108,19 +108,19 @@ bool check(Panel& panel, const std::vector<double>& transitions) {
   bool good = true;
   std::string slopes;
   for (const Curve& curve : panel.curves) {
-    const double its = slope(transitions, curve.median);
-    const double fewer = uniform.back() / curve.median.back();
+    const double curve_slope = slope(transitions, curve.median);
+    const double speed_up = uniform.back() / curve.median.back();
     std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "%s%.2f", slopes.empty() ? "" : ", ", its);
+    std::snprintf(text.data(), text.size(), "%s%.2f", slopes.empty() ? "" : ", ", curve_slope);
     slopes += text.data();
     std::printf("  %-14s slope %.2f, %8.0f updates at the end; uniform takes %.0f times as many\n",
-                curve.choice.c_str(), its, curve.median.back(), fewer);
+                curve.choice.c_str(), curve_slope, curve.median.back(), speed_up);
     if (&curve.median == &uniform) {
-      good = good && its > 0.8;
+      good = good && curve_slope > 0.8;
     } else if (&curve.median == &oracle) {
-      good = good && its < 0.5;
+      good = good && curve_slope < 0.5;
     } else {
-      good = good && fewer > 2.0 && curve.median.back() > 2.0 * oracle.back();
+      good = good && speed_up > 2.0 && curve.median.back() > 2.0 * oracle.back();
     }
   }
   panel.words.push_back("Slopes here, in the order above: " + slopes + ".");
@@ -141,15 +141,14 @@ std::vector<Updates> all_runs(std::size_t states) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::size_t most = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : kMostStates;
-  if (most < 6 || most > kMostStates) {
-    std::fprintf(stderr, "blind_cliffwalk: STATES is %s; allowed: 6 to %zu\n", argv[1],
-                 kMostStates);
+  const std::size_t max_states = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : kMaxStates;
+  if (max_states < 6 || max_states > kMaxStates) {
+    std::fprintf(stderr, "blind_cliffwalk: STATES is %s; allowed: 6 to %zu\n", argv[1], kMaxStates);
     return 2;
   }
   std::vector<double> transitions;
   std::vector<std::vector<Updates>> runs;
-  for (std::size_t states = 2; states <= most; ++states) {
+  for (std::size_t states = 2; states <= max_states; ++states) {
     transitions.push_back(std::ldexp(2.0, static_cast<int>(states)) - 2.0);
     runs.push_back(all_runs(states));
   }

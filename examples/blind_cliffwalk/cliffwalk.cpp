@@ -10,7 +10,7 @@ namespace {
 constexpr double kStepSize = 0.25;
 constexpr double kLearned = 1e-3;
 /// The oracle's best update has to lower the loss by at least this share, or priorities are random.
-constexpr double kLeastGain = 2e-3;
+constexpr double kMinGain = 2e-3;
 /// Uniform draws do not depend on what was learned before, so this many are made at once.
 constexpr std::size_t kUniformDraws = 4096;
 
@@ -26,7 +26,8 @@ QFunction::QFunction(std::size_t states, Features features, std::mt19937_64& ran
   for (std::size_t s = 0; s < states; ++s) {
     weights_.at(2 * s) = small(random);
     weights_.at(2 * s + 1) = small(random);
-    truth_.at(2 * s + s % 2) = std::pow(discount_of(states), static_cast<double>(states - 1 - s));
+    true_values_.at(2 * s + s % 2) =
+        std::pow(discount_of(states), static_cast<double>(states - 1 - s));
   }
   if (features == Features::Linear) {
     bias_ = {small(random), small(random)};
@@ -49,8 +50,8 @@ void QFunction::learn(const Transition& from) {
 double QFunction::loss() const {
   double sum = 0.0;
   for (std::size_t i = 0; i < 2 * states_; ++i) {
-    const double off = weights_[i] + bias_[i % 2] - truth_[i];
-    sum += off * off;
+    const double error = weights_[i] + bias_[i % 2] - true_values_[i];
+    sum += error * error;
   }
   return sum / static_cast<double>(2 * states_);
 }
@@ -68,8 +69,8 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
                .episode_index = true,
                .max_writers = 1,
                .shards = 1}),
-      different_(2 * states),
-      different_keys_(2 * states) {
+      distinct_(2 * states),
+      distinct_keys_(2 * states) {
   std::vector<std::uint32_t> sequences(std::size_t{1} << states);
   std::iota(sequences.begin(), sequences.end(), 0U);
   std::shuffle(sequences.begin(), sequences.end(), random);
@@ -87,13 +88,13 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
       writer.now(action_) = static_cast<std::int32_t>(made.action);
       writer.now(reward_) = static_cast<float>(made.reward);
       writer.next(state_) = static_cast<std::int32_t>(made.next);
-      different_[2 * s + action] = made;
+      distinct_[2 * s + action] = made;
       episode_of[2 * s + action] = writer.episode_id();
       writer.commit(last ? reprise::End::Terminated : reprise::End::Continue);
     }
   }
-  for (std::size_t i = 0; i < different_.size(); ++i) {
-    different_keys_[i] = replay_.episodes().find(episode_of[i], different_[i].state).value();
+  for (std::size_t i = 0; i < distinct_.size(); ++i) {
+    distinct_keys_[i] = replay_.episodes().find(episode_of[i], distinct_[i].state).value();
   }
 }
 
@@ -109,16 +110,16 @@ Transition Memory::transition(const reprise::Batch& batch, std::size_t i) const 
 void Memory::prioritize_by_gain(const QFunction& q, std::mt19937_64& random) {
   const double loss = q.loss();
   std::vector<float> gains;
-  for (const Transition& candidate : different_) {
+  for (const Transition& candidate : distinct_) {
     QFunction after = q;
     after.learn(candidate);
     gains.push_back(static_cast<float>(std::max(loss - after.loss(), 0.0)));
   }
-  if (double{std::ranges::max(gains)} < kLeastGain * loss) {
+  if (double{std::ranges::max(gains)} < kMinGain * loss) {
     std::uniform_real_distribution<float> any;
     std::ranges::generate(gains, [&] { return any(random); });
   }
-  replay_.selector(Oracle).update(different_keys_, gains);
+  replay_.selector(Oracle).update(distinct_keys_, gains);
 }
 
 std::size_t Memory::updates_to_learn(Choice choice, QFunction q, std::uint64_t seed) {

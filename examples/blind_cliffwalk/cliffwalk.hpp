@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-constexpr std::size_t kMostStates = 16;
+constexpr std::size_t kMaxStates = 16;
 
 /// How the next transition to learn from is chosen. The value is an index in `Options::selectors`.
 enum Choice : std::uint8_t { Uniform, Oracle, Greedy, RankBased, Proportional };
@@ -45,10 +45,10 @@ class QFunction {
 
   std::size_t states_;
   Features features_;
-  std::array<double, 2 * kMostStates> weights_{};  ///< The weight of each state and action.
+  std::array<double, 2 * kMaxStates> weights_{};  ///< The weight of each state and action.
   /// The weight of the feature that is always 1, for each action: 0 and unused in a table.
   std::array<double, 2> bias_{};
-  std::array<double, 2 * kMostStates> truth_{};
+  std::array<double, 2 * kMaxStates> true_values_{};
 };
 
 /// A buffer with the transitions of all 2^states sequences of actions, in random order. Only one of
@@ -72,6 +72,6 @@ class Memory {
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
   // A transition of each state and action; the buffer has many copies of some.
-  std::vector<Transition> different_;
-  std::vector<reprise::ItemKey> different_keys_;
+  std::vector<Transition> distinct_;
+  std::vector<reprise::ItemKey> distinct_keys_;
 };

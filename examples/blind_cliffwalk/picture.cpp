@@ -10,10 +10,10 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = 78.0;
 constexpr double kTop = 84.0;
-constexpr double kWide = 370.0;  // The width of a panel.
-constexpr double kHigh = 300.0;
-constexpr double kBetween = 64.0;
-constexpr double kLine = 17.0;  // The height of a line of text.
+constexpr double kPanelWidth = 370.0;  // The width of a panel.
+constexpr double kPanelHeight = 300.0;
+constexpr double kGap = 64.0;
+constexpr double kLineHeight = 17.0;  // The height of a line of text.
 
 /// A logarithmic axis between the powers of ten around all values.
 struct Axis {
@@ -21,12 +21,12 @@ struct Axis {
   int last;
 
   /// Returns where a value lies: 0 at `first`, 1 at `last`.
-  [[nodiscard]] double place(double value) const {
+  [[nodiscard]] double fraction(double value) const {
     return (std::log10(value) - first) / (last - first);
   }
 };
 
-Axis around(double lowest, double highest) {
+Axis axis_for(double lowest, double highest) {
   return {static_cast<int>(std::floor(std::log10(lowest))),
           static_cast<int>(std::ceil(std::log10(highest)))};
 }
@@ -35,39 +35,39 @@ class Drawing {
  public:
   Drawing(const std::vector<double>& transitions, Axis updates)
       : transitions_(transitions),
-        across_(around(transitions.front(), transitions.back())),
-        up_(updates) {}
+        x_axis_(axis_for(transitions.front(), transitions.back())),
+        y_axis_(updates) {}
 
-  void text(double x, double y, const std::string& words, const std::string& how = "") {
-    out_ << "<text x='" << x << "' y='" << y << "' " << how << '>' << words << "</text>\n";
+  void text(double x, double y, const std::string& words, const std::string& attributes = "") {
+    out_ << "<text x='" << x << "' y='" << y << "' " << attributes << '>' << words << "</text>\n";
   }
 
   void grid(double left) {
-    for (int power = across_.first; power <= across_.last; ++power) {
-      const double x = left + kWide * across_.place(std::pow(10.0, power));
-      line(x, kTop, x, kTop + kHigh);
-      text(x, kTop + kHigh + 18.0, ten_to(power), "text-anchor='middle'");
+    for (int power = x_axis_.first; power <= x_axis_.last; ++power) {
+      const double x = left + kPanelWidth * x_axis_.fraction(std::pow(10.0, power));
+      line(x, kTop, x, kTop + kPanelHeight);
+      text(x, kTop + kPanelHeight + 18.0, ten_to(power), "text-anchor='middle'");
     }
-    for (int power = up_.first; power <= up_.last; ++power) {
-      const double y = kTop + kHigh * (1.0 - up_.place(std::pow(10.0, power)));
-      line(left, y, left + kWide, y);
+    for (int power = y_axis_.first; power <= y_axis_.last; ++power) {
+      const double y = kTop + kPanelHeight * (1.0 - y_axis_.fraction(std::pow(10.0, power)));
+      line(left, y, left + kPanelWidth, y);
       text(left - 6.0, y + 4.0, ten_to(power), "text-anchor='end'");
     }
-    text(left + kWide / 2.0, kTop + kHigh + 38.0, "transitions in the buffer",
+    text(left + kPanelWidth / 2.0, kTop + kPanelHeight + 38.0, "transitions in the buffer",
          "text-anchor='middle'");
   }
 
   void curve(double left, const std::vector<double>& updates, const std::string& colour,
-             const std::string& how) {
+             const std::string& attributes) {
     out_ << "<path d='";
     for (std::size_t i = 0; i < updates.size(); ++i) {
-      out_ << (i == 0 ? 'M' : 'L') << left + kWide * across_.place(transitions_[i]) << ' '
-           << kTop + kHigh * (1.0 - up_.place(updates[i]));
+      out_ << (i == 0 ? 'M' : 'L') << left + kPanelWidth * x_axis_.fraction(transitions_[i]) << ' '
+           << kTop + kPanelHeight * (1.0 - y_axis_.fraction(updates[i]));
     }
-    out_ << "' fill='none' stroke='" << colour << "' " << how << "/>\n";
+    out_ << "' fill='none' stroke='" << colour << "' " << attributes << "/>\n";
   }
 
-  std::string done(double width, double height) {
+  std::string to_svg(double width, double height) {
     std::ostringstream all;
     all << "<svg xmlns='http://www.w3.org/2000/svg' width='" << width << "' height='" << height
         << "' viewBox='0 0 " << width << ' ' << height
@@ -86,8 +86,8 @@ class Drawing {
   }
 
   const std::vector<double>& transitions_;
-  Axis across_;
-  Axis up_;
+  Axis x_axis_;
+  Axis y_axis_;
   std::ostringstream out_;
 };
 
@@ -105,11 +105,11 @@ std::string picture(const std::string& title, const std::vector<double>& transit
       most = std::max(most, *std::ranges::max_element(curve.most));
     }
   }
-  Drawing drawing(transitions, around(fewest, most));
+  Drawing drawing(transitions, axis_for(fewest, most));
   drawing.text(kLeft, 30.0, title, "font-size='16' font-weight='bold'");
   drawing.text(0.0, 0.0, "updates until Q is learned",
                "text-anchor='middle' transform='translate(22," +
-                   std::to_string(kTop + kHigh / 2.0) + ") rotate(-90)'");
+                   std::to_string(kTop + kPanelHeight / 2.0) + ") rotate(-90)'");
   double left = kLeft;
   for (const Panel& panel : panels) {
     drawing.text(left, kTop - 18.0, panel.title, "font-size='14'");
@@ -121,15 +121,15 @@ std::string picture(const std::string& title, const std::vector<double>& transit
       drawing.curve(left, curve.median, curve.colour, "stroke-width='2.5'");
       drawing.text(left + 12.0, label, curve.choice,
                    "font-weight='bold' fill='" + curve.colour + "'");
-      label += kLine;
+      label += kLineHeight;
     }
-    label = kTop + kHigh + 66.0;
+    label = kTop + kPanelHeight + 66.0;
     for (const std::string& line : panel.words) {
       drawing.text(left, label, line);
-      label += kLine;
+      label += kLineHeight;
     }
-    left += kWide + kBetween;
+    left += kPanelWidth + kGap;
   }
-  return drawing.done(left - kBetween + 24.0,
-                      kTop + kHigh + 66.0 + kLine * static_cast<double>(words));
+  return drawing.to_svg(left - kGap + 24.0,
+                        kTop + kPanelHeight + 66.0 + kLineHeight * static_cast<double>(words));
 }

@@ -31,7 +31,15 @@ constexpr float kRankAlpha = 0.7F;
 using Priorities = std::array<float, kItems>;
 
 /// The indices of the selectors in `Options::selectors`.
-enum Place : std::uint8_t { Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap };
+enum SelectorIndex : std::uint8_t {
+  Uniform,
+  Proportional,
+  RankBased,
+  Fifo,
+  Lifo,
+  MinHeap,
+  MaxHeap
+};
 
 /// Returns the rank of an item by priority; the highest priority has rank 1.
 double rank(const Priorities& priorities, std::size_t item) {
@@ -39,7 +47,7 @@ double rank(const Priorities& priorities, std::size_t item) {
                    priorities, [&](float other) { return other > priorities.at(item); }));
 }
 
-double weight(Place selector, const Priorities& priorities, std::size_t item) {
+double weight(SelectorIndex selector, const Priorities& priorities, std::size_t item) {
   switch (selector) {
     case Proportional:
       return std::pow(double{priorities.at(item)}, double{kAlpha});
@@ -50,7 +58,7 @@ double weight(Place selector, const Priorities& priorities, std::size_t item) {
   }
 }
 
-Histogram draw(reprise::ReplayBuffer& replay, Place selector, const std::string& name,
+Histogram draw(reprise::ReplayBuffer& replay, SelectorIndex selector, const std::string& name,
                const Priorities& priorities, std::uint64_t seed) {
   Histogram result{.selector = name};
   auto sampler = replay.selector(selector).sampler({.seed = seed});
@@ -73,8 +81,8 @@ Histogram draw(reprise::ReplayBuffer& replay, Place selector, const std::string&
 bool fits(const Histogram& data) {
   double statistic = 0.0;
   for (std::size_t item = 0; item < kItems; ++item) {
-    const double off = data.drawn.at(item) - data.expected.at(item);
-    statistic += off * off / data.expected.at(item);
+    const double difference = data.drawn.at(item) - data.expected.at(item);
+    statistic += difference * difference / data.expected.at(item);
   }
   constexpr double kFreedom = kItems - 1.0;
   constexpr double kVariance = 2.0 / (9.0 * kFreedom);
@@ -84,8 +92,9 @@ bool fits(const Histogram& data) {
   return std::abs(z) < 4.0;
 }
 
-Held take(reprise::ReplayBuffer& replay, Place selector, const std::string& name) {
-  Held result{.selector = name};
+OrderedBatch draw_in_order(reprise::ReplayBuffer& replay, SelectorIndex selector,
+                           const std::string& name) {
+  OrderedBatch result{.selector = name};
   auto sampler = replay.selector(selector).sampler();
   const auto batch = sampler.sample(kBatch);
   for (const auto item : batch->positions()) {
@@ -95,7 +104,7 @@ Held take(reprise::ReplayBuffer& replay, Place selector, const std::string& name
 }
 
 /// Returns whether the batch holds exactly the kBatch items from `first` on.
-bool holds(const Held& batch, std::size_t first) {
+bool holds(const OrderedBatch& batch, std::size_t first) {
   std::printf("  %-24s", batch.selector.c_str());
   bool good = true;
   for (std::size_t item = 0; item < kItems; ++item) {
@@ -115,8 +124,9 @@ Stage stage(reprise::ReplayBuffer& replay, const std::string& title, const Prior
       .histograms = {draw(replay, Uniform, "Uniform", priorities, seed),
                      draw(replay, Proportional, "Proportional, alpha 0.6", priorities, seed),
                      draw(replay, RankBased, "RankBased, alpha 0.7", priorities, seed)},
-      .batches = {take(replay, Fifo, "Fifo"), take(replay, Lifo, "Lifo"),
-                  take(replay, MinHeap, "MinHeap"), take(replay, MaxHeap, "MaxHeap")},
+      .batches = {draw_in_order(replay, Fifo, "Fifo"), draw_in_order(replay, Lifo, "Lifo"),
+                  draw_in_order(replay, MinHeap, "MinHeap"),
+                  draw_in_order(replay, MaxHeap, "MaxHeap")},
   };
 }
 
@@ -160,7 +170,8 @@ int main(int argc, char** argv) {
   for (std::size_t item = 0; item < kRaised; ++item) {
     priorities.at(item) += 100.0F;
   }
-  for (const Place selector : {Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap}) {
+  for (const SelectorIndex selector :
+       {Uniform, Proportional, RankBased, Fifo, Lifo, MinHeap, MaxHeap}) {
     replay.episodes().update_priorities(writer.episode_id(), 0,
                                         std::span(priorities).first(kRaised), selector);
   }

@@ -9,23 +9,23 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = 78.0;
 constexpr double kTop = 96.0;
-constexpr double kPanel = 370.0;  // The width of a panel.
-constexpr double kBetween = 64.0;
-constexpr double kHigh = 110.0;  // The height of a histogram.
+constexpr double kPanelWidth = 370.0;  // The width of a panel.
+constexpr double kGap = 64.0;
+constexpr double kHistogramHeight = 110.0;  // The height of a histogram.
 constexpr double kRow = 178.0;
 constexpr double kStrip = 14.0;
 constexpr double kStripRow = 24.0;
 
-constexpr const char* kBars = "#9ecae1";
-constexpr const char* kLine = "#d62728";
-constexpr const char* kMarked = "#1f77b4";
+constexpr const char* kBarColour = "#9ecae1";
+constexpr const char* kLineColour = "#d62728";
+constexpr const char* kMarkColour = "#1f77b4";
 
 double left_of(std::size_t stage) {
-  return kLeft + static_cast<double>(stage) * (kPanel + kBetween);
+  return kLeft + static_cast<double>(stage) * (kPanelWidth + kGap);
 }
 
 double item_at(double left, std::size_t item) {
-  return left + kPanel * static_cast<double>(item) / static_cast<double>(kItems);
+  return left + kPanelWidth * static_cast<double>(item) / static_cast<double>(kItems);
 }
 
 /// Returns the distance of ticks, 1, 2 or 5 times a power of ten, for at most 4 up to `highest`.
@@ -49,8 +49,8 @@ class Svg {
          << "<rect width='100%' height='100%' fill='#ffffff'/>\n";
   }
 
-  void text(double x, double y, const std::string& words, const std::string& how = "") {
-    out_ << "<text x='" << x << "' y='" << y << "' " << how << '>' << words << "</text>\n";
+  void text(double x, double y, const std::string& words, const std::string& attributes = "") {
+    out_ << "<text x='" << x << "' y='" << y << "' " << attributes << '>' << words << "</text>\n";
   }
   void line(double x1, double y1, double x2, double y2, const char* colour, double wide = 1.0) {
     out_ << "<path d='M" << x1 << ' ' << y1 << 'L' << x2 << ' ' << y2 << "' stroke='" << colour
@@ -60,17 +60,17 @@ class Svg {
     out_ << "<rect x='" << x << "' y='" << y << "' width='" << width << "' height='" << height
          << "' fill='" << colour << "'/>\n";
   }
-  void path(const std::string& points, const std::string& how) {
-    out_ << "<path d='" << points << "' " << how << "/>\n";
+  void path(const std::string& points, const std::string& attributes) {
+    out_ << "<path d='" << points << "' " << attributes << "/>\n";
   }
-  std::string done() { return out_.str() + "</svg>\n"; }
+  std::string to_svg() { return out_.str() + "</svg>\n"; }
 
  private:
   std::ostringstream out_;
 };
 
 void item_axis(Svg& svg, double left, double y) {
-  svg.line(left, y, left + kPanel, y, "#222222");
+  svg.line(left, y, left + kPanelWidth, y, "#222222");
   for (std::size_t item = 0; item <= kItems; item += 10) {
     const double x = item_at(left, item);
     svg.line(x, y, x, y + 4.0, "#222222");
@@ -78,18 +78,18 @@ void item_axis(Svg& svg, double left, double y) {
       svg.text(x, y + 17.0, std::to_string(item), "text-anchor='middle'");
     }
   }
-  svg.text(left + kPanel / 2.0, y + 32.0, "item", "text-anchor='middle'");
+  svg.text(left + kPanelWidth / 2.0, y + 32.0, "item", "text-anchor='middle'");
 }
 
 void histogram(Svg& svg, double left, double top, double highest, const Histogram& data) {
-  const double base = top + kHigh;
-  const double scale = kHigh / highest;
+  const double base = top + kHistogramHeight;
+  const double scale = kHistogramHeight / highest;
   const double step = tick_step(highest);
   svg.text(left, top - 10.0, data.selector, "font-weight='bold'");
   for (int i = 0; i * step <= highest; ++i) {
     const double tick = i * step;
     const double y = base - tick * scale;
-    svg.line(left, y, left + kPanel, y, "#dddddd");
+    svg.line(left, y, left + kPanelWidth, y, "#dddddd");
     svg.text(left - 6.0, y + 4.0, std::to_string(static_cast<int>(tick)), "text-anchor='end'");
   }
   std::ostringstream bars;
@@ -101,24 +101,24 @@ void histogram(Svg& svg, double left, double top, double highest, const Histogra
          << base - data.expected.at(item) * scale;
   }
   bars << 'V' << base << 'Z';
-  svg.path(bars.str(), std::string("fill='") + kBars + "'");
-  svg.path(line.str(), std::string("fill='none' stroke-width='1.5' stroke='") + kLine + "'");
+  svg.path(bars.str(), std::string("fill='") + kBarColour + "'");
+  svg.path(line.str(), std::string("fill='none' stroke-width='1.5' stroke='") + kLineColour + "'");
   item_axis(svg, left, base);
 }
 
-void strip(Svg& svg, double left, double top, const Held& batch) {
-  svg.box(left, top, kPanel, kStrip, "#eeeeee");
+void strip(Svg& svg, double left, double top, const OrderedBatch& batch) {
+  svg.box(left, top, kPanelWidth, kStrip, "#eeeeee");
   for (std::size_t item = 0; item < kItems; ++item) {
     if (batch.items.at(item)) {
-      svg.box(item_at(left, item) + 0.4, top, kPanel / kItems - 0.8, kStrip, kMarked);
+      svg.box(item_at(left, item) + 0.4, top, kPanelWidth / kItems - 0.8, kStrip, kMarkColour);
     }
   }
 }
 
 void legend(Svg& svg, double right) {
-  svg.box(right - 160.0, 20.0, 18.0, 10.0, kBars);
+  svg.box(right - 160.0, 20.0, 18.0, 10.0, kBarColour);
   svg.text(right - 136.0, 30.0, "drawn");
-  svg.line(right - 82.0, 25.0, right - 60.0, 25.0, kLine, 1.5);
+  svg.line(right - 82.0, 25.0, right - 60.0, 25.0, kLineColour, 1.5);
   svg.text(right, 30.0, "expected", "text-anchor='end'");
 }
 
@@ -139,7 +139,7 @@ std::string picture(const std::string& title, const std::vector<Stage>& stages) 
   const std::size_t rows = stages.front().histograms.size();
   const double strips = kTop + kRow * static_cast<double>(rows) + 8.0;
   const double strips_end = strips + kStripRow * static_cast<double>(stages.front().batches.size());
-  const double right = left_of(stages.size() - 1) + kPanel;
+  const double right = left_of(stages.size() - 1) + kPanelWidth;
   Svg svg(right + 24.0, strips_end + 44.0);
   svg.text(kLeft, 30.0, title, "font-size='16' font-weight='bold'");
   legend(svg, right);
@@ -152,22 +152,22 @@ std::string picture(const std::string& title, const std::vector<Stage>& stages) 
     }
     svg.text(left, strips - 10.0, "What a batch of 10 holds that is drawn in order");
     double top = strips;
-    for (const Held& batch : stages[s].batches) {
+    for (const OrderedBatch& batch : stages[s].batches) {
       strip(svg, left, top, batch);
       top += kStripRow;
     }
     item_axis(svg, left, strips_end - 6.0);
   }
   for (std::size_t row = 0; row < rows; ++row) {
-    const double y = kTop + kRow * static_cast<double>(row) + kHigh / 2.0;
+    const double y = kTop + kRow * static_cast<double>(row) + kHistogramHeight / 2.0;
     svg.text(
         0.0, 0.0, "times drawn",
         "text-anchor='middle' transform='translate(22," + std::to_string(y) + ") rotate(-90)'");
   }
   double label = strips + 11.0;
-  for (const Held& batch : stages.front().batches) {
+  for (const OrderedBatch& batch : stages.front().batches) {
     svg.text(kLeft - 6.0, label, batch.selector, "text-anchor='end' font-weight='bold'");
     label += kStripRow;
   }
-  return svg.done();
+  return svg.to_svg();
 }

@@ -15,7 +15,7 @@ struct Histogram {
 };
 
 /// The items in a batch of an ordered selector.
-struct Held {
+struct OrderedBatch {
   std::string selector;
   std::array<bool, kItems> items{};
 };
@@ -24,7 +24,7 @@ struct Held {
 struct Stage {
   std::string title;
   std::vector<Histogram> histograms;
-  std::vector<Held> batches;
+  std::vector<OrderedBatch> batches;
 };
 
 /// Returns the stages side by side as SVG: for each selector that draws at random a row of

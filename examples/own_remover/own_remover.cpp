@@ -15,23 +15,23 @@ struct AtRandom {
   // Each shard has a Part and calls it under its lock, so no call may throw or allocate.
   class Part final : public reprise::ShardRemover {
    public:
-    Part(std::uint32_t chunks, std::uint32_t seed) : place_(chunks), random_(seed) {
+    Part(std::uint32_t chunks, std::uint32_t seed) : index_in_filled_(chunks), random_(seed) {
       filled_.reserve(chunks);
     }
     void enters(std::uint32_t chunk) noexcept override {
-      place_[chunk] = filled_.size();
+      index_in_filled_[chunk] = filled_.size();
       filled_.push_back(chunk);
     }
     void leaves(std::uint32_t chunk) noexcept override {
-      filled_[place_[chunk]] = filled_.back();
-      place_[filled_.back()] = place_[chunk];
+      filled_[index_in_filled_[chunk]] = filled_.back();
+      index_in_filled_[filled_.back()] = index_in_filled_[chunk];
       filled_.pop_back();
     }
     std::uint32_t victim() noexcept override { return filled_[random_() % filled_.size()]; }
 
    private:
     std::vector<std::uint32_t> filled_;
-    std::vector<std::size_t> place_;  // For each chunk, its index in filled_.
+    std::vector<std::size_t> index_in_filled_;  // For each chunk, its index in filled_.
     std::minstd_rand random_;
   };
 

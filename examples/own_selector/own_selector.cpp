@@ -17,7 +17,7 @@ constexpr std::size_t kDraws = 100'000;
 constexpr std::array<float, 4> kErrors = {0.01F, 1.0F, 10.0F, 100.0F};  // Items get them in turn.
 
 /// Prints the counts; returns whether they are within 5 standard deviations of their expectation.
-bool prints_and_fits(const std::array<double, kErrors.size()>& drawn,
+bool print_and_check(const std::array<double, kErrors.size()>& drawn,
                      const std::array<float, kErrors.size()>& weights) {
   double total = 0.0;
   for (const float weight : weights) {
@@ -57,12 +57,12 @@ int main() {
   };
   const float capped = std::pow(11.0F, 0.4F);
   bool good =
-      prints_and_fits(draw(), {std::pow(1.01F, 0.4F), std::pow(2.0F, 0.4F), capped, capped});
+      print_and_check(draw(), {std::pow(1.01F, 0.4F), std::pow(2.0F, 0.4F), capped, capped});
 
   const auto all = sampler.sample(kItems, {.draws = reprise::Draws::WithoutReplacement});
   good = good && std::set(all->keys().begin(), all->keys().end()).size() == kItems;
   replay.update_priorities(all->keys(), std::vector<float>(kItems));
   std::puts("and after all priorities were set to 0:");
-  good = prints_and_fits(draw(), {1.0F, 1.0F, 1.0F, 1.0F}) && good;
+  good = print_and_check(draw(), {1.0F, 1.0F, 1.0F, 1.0F}) && good;
   return good ? 0 : 1;
 }

@@ -31,7 +31,7 @@ CAPACITY = 200_000  # Capacity in steps.
 BATCH, DISCOUNT, LEARNING_RATE, AVERAGING = 256, 0.98, 1e-3, 0.05
 EXPLORE = 0.2  # Share of random actions.
 SHARE = 0.8  # The share of items that get another goal (k = 4 in the paper).
-TESTED = 500  # Number of greedy episodes in the test.
+TEST_EPISODES = 500  # Number of greedy episodes in the test.
 
 
 class Agent:
@@ -118,7 +118,7 @@ def train(bits, with_hindsight, seed):
             if with_hindsight:
                 hindsight.relabel(batch.item_keys, batch["goal"])
             agent.learn(batch)
-    return episodes(agent, TESTED, 0, random)[4].mean()
+    return episodes(agent, TEST_EPISODES, 0, random)[4].mean()
 
 
 def main():
@@ -133,11 +133,11 @@ def main():
 
     started = time.monotonic()
     reached = np.empty((2, len(options.bits), options.seeds))
-    for place, bits in enumerate(options.bits):
+    for index, bits in enumerate(options.bits):
         for with_hindsight in (0, 1):
             for seed in range(options.seeds):
-                reached[with_hindsight, place, seed] = train(bits, with_hindsight, seed)
-        without, with_it = np.median(reached[:, place], axis=1)
+                reached[with_hindsight, index, seed] = train(bits, with_hindsight, seed)
+        without, with_it = np.median(reached[:, index], axis=1)
         print(
             f"{time.monotonic() - started:5.0f} s  {bits:2} bits: {without:4.0%} of the goals "
             f"reached without hindsight, {with_it:4.0%} with it",

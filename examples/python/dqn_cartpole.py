@@ -23,7 +23,11 @@ BATCH, BEGIN = 128, 2_000  # Items of a batch; items in the buffer before learni
 LEARNING_RATE, AVERAGING = 1e-3, 0.02  # The target network moves by AVERAGING per update.
 EPSILONS = 0.4 ** np.linspace(1, 8, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
 SCREEN_EVERY = 250  # Number of updates between screenings.
-SCREENED, TESTED, SOLVED = 40, 100, 475.0  # Episodes, and the mean return that solves it.
+SCREEN_EPISODES, TEST_EPISODES, SOLVED = (
+    40,
+    100,
+    475.0,
+)  # Episodes, and the mean return that solves it.
 
 
 def make_environments(n, seed):
@@ -100,10 +104,10 @@ class Learner:
 
 def solved(learner, seed, started):
     """Tests the target network, because it is steadier. Returns whether it passes both tests."""
-    for episodes in SCREENED, TESTED:
+    for episodes in SCREEN_EPISODES, TEST_EPISODES:
         mean = mean_return(learner.target, episodes, (seed, learner.updates, episodes))
-        now, what = time.monotonic() - started, f"mean return of {episodes} episodes"
-        print(f"{now:5.1f} s {learner.updates:6} updates, {what}: {mean:5.1f}", flush=True)
+        now, label = time.monotonic() - started, f"mean return of {episodes} episodes"
+        print(f"{now:5.1f} s {learner.updates:6} updates, {label}: {mean:5.1f}", flush=True)
         if mean < SOLVED:
             return False
     return True
@@ -129,9 +133,9 @@ def train(seed, seconds):
         batch = sampler.sample(BATCH, beta=BETA)
         replay.update_priorities(batch.item_keys, learner.learn(batch))
         if learner.updates % SCREEN_EVERY == 0 and solved(learner, seed, started):
-            held = replay.stats()
-            times = held["samples_per_insert"]
-            print(f"reprise holds {held['items']} steps, each drawn {times:.0f} times on average")
+            stats = replay.stats()
+            times = stats["samples_per_insert"]
+            print(f"reprise holds {stats['items']} steps, each drawn {times:.0f} times on average")
             return True
     print(f"Not solved in {seconds:g} seconds.")
     return False

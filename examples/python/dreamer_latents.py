@@ -55,17 +55,19 @@ class Model(nn.Module):
         latents = [batch["latent"][:, 0]]
         for t in range(1, seen.shape[1]):
             # An episode that begins here must not get the latent of the previous one.
-            before = torch.where(batch["is_first"][:, t, None], 0.0, latents[-1])
-            latents.append(self.cell(seen[:, t], before))
+            previous = torch.where(batch["is_first"][:, t, None], 0.0, latents[-1])
+            latents.append(self.cell(seen[:, t], previous))
         return torch.stack(latents, 1)
 
 
-def known(batch, predicted):
+def count_known(batch, predicted):
     """Counts the terminations whose cue came before their item: (predicted rightly, all)."""
-    behind = ~torch.cumsum(batch["is_first"][:, 1:], 1).bool()  # The first step has no prediction.
-    asked = batch["terminated"][:, 1:] & behind
-    right = (predicted[..., 0] * batch["next_obs"][:, 1:, 0] > 0) & asked
-    return int(right.sum()), int(asked.sum())
+    cue_was_earlier = ~torch.cumsum(
+        batch["is_first"][:, 1:], 1
+    ).bool()  # The first step has no prediction.
+    tested = batch["terminated"][:, 1:] & cue_was_earlier
+    right = (predicted[..., 0] * batch["next_obs"][:, 1:, 0] > 0) & tested
+    return int(right.sum()), int(tested.sum())
 
 
 def learn(replay, write_back):
@@ -85,11 +87,11 @@ def learn(replay, write_back):
         if write_back:
             # The first latent of a window is the last of the one before, which alone may write it.
             replay.update(drawn.item_keys, "latent", latents.detach().numpy(), skip=1)
-        counts.append(known(batch, predicted))
+        counts.append(count_known(batch, predicted))
         if update % REPORT == 0:
-            right, asked = np.sum(counts[-REPORT // 2 :], 0)
-            print(f"{default_timer() - STARTED:4.0f} s: {right / asked:.0%} of {asked} cues")
-    return right / asked
+            right, tested = np.sum(counts[-REPORT // 2 :], 0)
+            print(f"{default_timer() - STARTED:4.0f} s: {right / tested:.0%} of {tested} cues")
+    return right / tested
 
 
 torch.set_num_threads(1)  # The network is too small for several threads.

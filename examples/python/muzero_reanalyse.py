@@ -33,9 +33,9 @@ class Model(nn.Module):
         moved = self.move(torch.hstack((latent, nn.functional.one_hot(action, ACTIONS).float())))
         return self.norm(latent + moved[:, 1:]), moved[:, 0]
 
-    def judge(self, latent):  # Returns the logits of the policy and the values.
-        judged = self.predict(latent)
-        return judged[:, 1:], judged[:, 0]
+    def evaluate(self, latent):  # Returns the logits of the policy and the values.
+        outputs = self.predict(latent)
+        return outputs[:, 1:], outputs[:, 0]
 
 
 @torch.no_grad()
@@ -44,29 +44,29 @@ def search(model, observations, random):
     count, rows = len(observations), np.arange(len(observations))
     latents = torch.empty(SEARCHES + 1, count, LATENT)
     latents[0] = model.represent(torch.from_numpy(observations))
-    logits, root = model.judge(latents[0])
+    logits, root = model.evaluate(latents[0])
     priors = np.empty((SEARCHES + 1, count, ACTIONS))
     priors[0] = 0.75 * logits.softmax(1).numpy() + 0.25 * random.dirichlet([0.5] * ACTIONS, count)
     visits, totals, rewards = np.zeros((3, *priors.shape))
     children, leaves, last = np.zeros(priors.shape, int), *np.zeros((2, count), int)
     for new in range(1, SEARCHES + 1):
-        node, path, inside = np.zeros(count, int), [], np.ones(count, bool)
-        while inside.any():
+        node, path, in_tree = np.zeros(count, int), [], np.ones(count, bool)
+        while in_tree.any():
             seen = visits[node, rows]
             bonus = priors[node, rows] * np.sqrt(seen.sum(1, keepdims=True) + 1) / (1 + seen)
             action = (totals[node, rows] / np.maximum(seen, 1) + 1.25 * bonus).argmax(1)
-            path.append((node, action, inside))
-            leaves[inside], last[inside] = node[inside], action[inside]
-            inside = inside & (children[node, rows, action] > 0)
-            node = np.where(inside, children[node, rows, action], node)
+            path.append((node, action, in_tree))
+            leaves[in_tree], last[in_tree] = node[in_tree], action[in_tree]
+            in_tree = in_tree & (children[node, rows, action] > 0)
+            node = np.where(in_tree, children[node, rows, action], node)
         latents[new], reward = model.step(latents[leaves, rows], torch.from_numpy(last))
-        logits, value = model.judge(latents[new])
-        priors[new], back = logits.softmax(1).numpy(), value.numpy()
+        logits, value = model.evaluate(latents[new])
+        priors[new], backup = logits.softmax(1).numpy(), value.numpy()
         children[leaves, rows, last], rewards[leaves, rows, last] = new, reward.numpy()
-        for node, action, there in reversed(path):  # Goes from each leaf to the root.
-            back = np.where(there, rewards[node, rows, action] + DISCOUNT * back, back)
-            totals[node, rows, action] += np.where(there, back, 0)
-            visits[node, rows, action] += there
+        for node, action, taken in reversed(path):  # Goes from each leaf to the root.
+            backup = np.where(taken, rewards[node, rows, action] + DISCOUNT * backup, backup)
+            totals[node, rows, action] += np.where(taken, backup, 0)
+            visits[node, rows, action] += taken
     return visits[0] / SEARCHES, (root.numpy() + totals[0].sum(1)) / (SEARCHES + 1)
 
 
@@ -94,26 +94,30 @@ def walk(model, random, writer):
 def learn(model, optimizer, batch, random):
     """Makes one update with the unrolled model; returns the value errors of the first steps."""
     steps, rows = np.arange(STEPS), np.arange(len(batch))
-    there = steps < batch.lengths[:, None]
+    within = steps < batch.lengths[:, None]
     ended = batch.discounts[rows, batch.lengths - 1, None] == 0  # The walk arrived within the item.
-    discounts, behind = batch.discounts[:, :STEPS], steps + BOOTSTRAP
-    values = batch.returns["reward"][:, :STEPS] + discounts * batch["value"][:, behind]
-    known = np.where(there, (behind < batch.lengths[:, None]) | (discounts == 0), ended)
+    discounts, bootstrap_steps = batch.discounts[:, :STEPS], steps + BOOTSTRAP
+    values = batch.returns["reward"][:, :STEPS] + discounts * batch["value"][:, bootstrap_steps]
+    has_target = np.where(
+        within, (bootstrap_steps < batch.lengths[:, None]) | (discounts == 0), ended
+    )
     # Past the end of a walk all moves have reward and value 0, so actions are random there.
-    actions = np.where(there, batch["action"][:, steps], random.integers(ACTIONS, size=there.shape))
-    masks = torch.from_numpy(np.stack((there, known, there | ended))).float()
+    actions = np.where(
+        within, batch["action"][:, steps], random.integers(ACTIONS, size=within.shape)
+    )
+    masks = torch.from_numpy(np.stack((within, has_target, within | ended))).float()
     value, action, drawn = torch.from_numpy(values), torch.from_numpy(actions), batch.torch()
     latent, loss = model.represent(drawn["obs"][:, 0]), 0.0
     for k in steps:
-        logits, judged = model.judge(latent)
+        logits, predicted = model.evaluate(latent)
         latent, rewarded = model.step(latent, action[:, k])
         loss -= masks[0, :, k] * (drawn["policy"][:, k] * logits.log_softmax(1)).sum(1)
-        loss += masks[1, :, k] * (judged - value[:, k]) ** 2
+        loss += masks[1, :, k] * (predicted - value[:, k]) ** 2
         loss += masks[2, :, k] * (rewarded - drawn["reward"][:, k]) ** 2
     optimizer.zero_grad()
     (drawn.weights * loss).mean().backward()
     optimizer.step()
-    return np.abs(values[:, 0] - batch["value"][:, 0]) * known[:, 0]
+    return np.abs(values[:, 0] - batch["value"][:, 0]) * has_target[:, 0]
 
 
 torch.set_num_threads(1)  # The network is too small for several threads.

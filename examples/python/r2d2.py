@@ -39,9 +39,9 @@ class TMazes:
         self.place = np.minimum(self.place + (action == 0), CORRIDOR)
         self.steps += 1
         truncated, final = ~turned & (self.steps == LIMIT), self.observe()
-        over = turned | truncated
-        self.place[over] = self.steps[over] = 0
-        self.sign[over] = self.random.choice((-1, 1), over.sum())
+        ended = turned | truncated
+        self.place[ended] = self.steps[ended] = 0
+        self.sign[ended] = self.random.choice((-1, 1), ended.sum())
         return reward.astype(np.float32), turned, truncated, final
 
 
@@ -68,7 +68,7 @@ def act(network, observations, state):
     return values[:, 0].argmax(1).numpy(), state
 
 
-def found(network, walks=500, seed=2):
+def success_rate(network, walks=500, seed=2):
     """Returns the share of greedy walks that find the goal."""
     mazes, state = TMazes(walks, seed), torch.zeros(walks, 2, HIDDEN)
     goals, running = 0, np.ones(walks, bool)
@@ -86,26 +86,26 @@ def learn(online, target, optimizer, batch):
     observations = torch.cat((t["obs"][:, :1], t["next_obs"]), 1)  # [B, T + 1, INPUTS]
     values, _ = online(observations, t["lstm"])
     with torch.no_grad():
-        later, _ = target(observations, t["lstm"])
-        later = later.gather(2, values.argmax(2, keepdim=True)).squeeze(2)
-        behind = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Each return's end.
-        targets = t.returns["reward"] + t.discounts * later.gather(1, behind)
+        next_values, _ = target(observations, t["lstm"])
+        next_values = next_values.gather(2, values.argmax(2, keepdim=True)).squeeze(2)
+        return_ends = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Each return's end.
+        targets = t.returns["reward"] + t.discounts * next_values.gather(1, return_ends)
     chosen = values[:, :-1].gather(2, t["action"][..., None]).squeeze(2)
     # Burn-in adapts the stored state to the present network; unlike the paper's, gradients flow
     # through it. A walk's first state needs none.
-    learned = ((steps >= BURN_IN) | (t.positions[:, None] == 0)) & (steps < t.lengths[:, None])
-    errors = (targets - chosen) * learned
+    in_loss = ((steps >= BURN_IN) | (t.positions[:, None] == 0)) & (steps < t.lengths[:, None])
+    errors = (targets - chosen) * in_loss
     optimizer.zero_grad()
-    (t.weights * (errors**2).sum(1) / learned.sum(1)).mean().backward()
+    (t.weights * (errors**2).sum(1) / in_loss.sum(1)).mean().backward()
     nn.utils.clip_grad_norm_(online.parameters(), 10)
     optimizer.step()
     for average, parameter in zip(target.parameters(), online.parameters()):
         average.data.lerp_(parameter.data, 0.02)
     errors = errors.detach().abs()
-    return (ETA * errors.max(1)[0] + (1 - ETA) * errors.sum(1) / learned.sum(1)).numpy()
+    return (ETA * errors.max(1)[0] + (1 - ETA) * errors.sum(1) / in_loss.sum(1)).numpy()
 
 
-def train(remembers, most=UPDATES, seed=1):
+def train(remembers, max_updates=UPDATES, seed=1):
     """Returns the share of walks that find the goal, the updates made, and the buffer's stats."""
     torch.manual_seed(seed)
     schema = reprise.Schema().observation("obs", np.float32, (INPUTS,)).column("action", np.int64)
@@ -120,7 +120,7 @@ def train(remembers, most=UPDATES, seed=1):
     optimizer = torch.optim.Adam(online.parameters(), 2e-3)
     mazes, state, updates, share = TMazes(MAZES, seed), torch.zeros(MAZES, 2, HIDDEN), 0, 0.0
     writers.begin(obs=mazes.observe())
-    while updates < most and (updates % 500 or share < 0.95):
+    while updates < max_updates and (updates % 500 or share < 0.95):
         greedy, after = act(online, mazes.observe(), state)
         at_random = random.random(MAZES) < EPSILONS
         action = np.where(at_random, random.integers(ACTIONS, size=MAZES), greedy)
@@ -133,19 +133,19 @@ def train(remembers, most=UPDATES, seed=1):
             batch = sampler.sample(BATCH)
             replay.update_priorities(batch.item_keys, learn(online, target, optimizer, batch))
             updates += 1
-            share = found(online) if updates % 500 == 0 else share
+            share = success_rate(online) if updates % 500 == 0 else share
     return share, updates, replay.stats()
 
 
 torch.set_num_threads(1)  # The networks are too small for several threads.
-shares, most = [], UPDATES
+shares, max_updates = [], UPDATES
 for remembers in (True, False):
     started = default_timer()
-    share, most, held = train(remembers, most)
+    share, max_updates, stats = train(remembers, max_updates)
     shares.append(share)
     print(f"{'with' if remembers else 'without'} a memory: {share:.0%} of the walks find the goal")
     print(
-        f"  {default_timer() - started:.0f} s, {most} updates; reprise holds {held['items']} sequences "
-        f"of {held['resident_steps']} steps and drew {held['sampled_items']} in all"
+        f"  {default_timer() - started:.0f} s, {max_updates} updates; reprise holds {stats['items']} sequences "
+        f"of {stats['resident_steps']} steps and drew {stats['sampled_items']} in all"
     )
 raise SystemExit(int(shares[0] < 0.95 or shares[1] > 0.75))

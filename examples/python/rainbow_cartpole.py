@@ -18,7 +18,11 @@ ENVIRONMENTS, CAPACITY, BEGIN, BATCH, STEPS = 16, 50_000, 1_000, 128, 10_000
 N_STEP, DISCOUNT, ALPHA, BETA = 5, 0.98, 0.5, 0.4
 ATOMS, LOW, HIGH = 41, 0.0, 50.0  # The distribution of returns has ATOMS from LOW to HIGH.
 LEARNING_RATE, AVERAGING, TEST_EVERY = 1e-3, 0.03, 500
-SCREENED, TESTED, SOLVED = 20, 100, 475.0  # Episodes, and the mean return that solves it.
+SCREEN_EPISODES, TEST_EPISODES, SOLVED = (
+    20,
+    100,
+    475.0,
+)  # Episodes, and the mean return that solves it.
 
 
 class Noisy(nn.Module):
@@ -73,8 +77,8 @@ def project(atoms, returns, discounts):
     """Projects the distribution of returns + discounts * support to the support, [B, ATOMS]."""
     support, gap = torch.linspace(LOW, HIGH, ATOMS), (HIGH - LOW) / (ATOMS - 1)
     moved = (returns[:, None] + discounts[:, None] * support).clamp(LOW, HIGH)
-    near = 1 - (moved[:, None] - support[:, None]).abs() / gap  # [B, to, from]
-    return (near.clamp(min=0) * atoms[:, None]).sum(2)
+    overlap = 1 - (moved[:, None] - support[:, None]).abs() / gap  # [B, to, from]
+    return (overlap.clamp(min=0) * atoms[:, None]).sum(2)
 
 
 def learn(online, target, optimizer, batch):
@@ -82,9 +86,9 @@ def learn(online, target, optimizer, batch):
     t, rows = batch.torch(), torch.arange(len(batch))
     with torch.no_grad():
         best = online.greedy(t["next_obs"])
-        later = target(t["next_obs"])[rows, best].exp()
-        wanted = project(later, t.returns["reward"], t.discounts)
-    losses = -(wanted * online(t["obs"])[rows, t["action"]]).sum(1)
+        next_atoms = target(t["next_obs"])[rows, best].exp()
+        target_atoms = project(next_atoms, t.returns["reward"], t.discounts)
+    losses = -(target_atoms * online(t["obs"])[rows, t["action"]]).sum(1)
     optimizer.zero_grad()
     (t.weights * losses).mean().backward()
     nn.utils.clip_grad_norm_(online.parameters(), 10)
@@ -133,15 +137,17 @@ def main():
         batch = sampler.sample(BATCH, beta=beta)
         replay.update_priorities(batch.item_keys, learn(online, target, optimizer, batch))
         if step % TEST_EVERY == 0:
-            mean = mean_return(online, SCREENED, step)
+            mean = mean_return(online, SCREEN_EPISODES, step)
             print(f"{default_timer() - started:4.0f} s, step {step}: mean return {mean:.0f}")
-            if mean >= SOLVED and (solved := mean_return(online, TESTED, step + 1) >= SOLVED):
+            if mean >= SOLVED and (
+                solved := mean_return(online, TEST_EPISODES, step + 1) >= SOLVED
+            ):
                 break
-    held = replay.stats()
+    stats = replay.stats()
     print(
-        f"{'solved' if solved else 'not solved'}; reprise holds {held['items']} steps in "
-        f"{held['touched_bytes'] / 2**20:.1f} MiB, each drawn "
-        f"{held['samples_per_insert']:.1f} times on average"
+        f"{'solved' if solved else 'not solved'}; reprise holds {stats['items']} steps in "
+        f"{stats['touched_bytes'] / 2**20:.1f} MiB, each drawn "
+        f"{stats['samples_per_insert']:.1f} times on average"
     )
     return int(not solved)
 

@@ -16,13 +16,13 @@ import reprise
 
 CELLS, WALKS, COURAGE, DISCOUNT = 24, 500, 0.85, 0.97
 BATCH, RATE, ALPHA, OMEGA = 16, 0.25, 0.6, 0.6
-NEAR, SEEDS, MOST = 0.05, 20, 20_000
+TOLERANCE, SEEDS, MAX_UPDATES = 0.05, 20, 20_000
 
 SCHEMA = reprise.Schema().observation("cell", np.int64).column("move", np.int64).reward()
 PLAIN = reprise.Proportional(alpha=1.0, epsilon=0.0)  # Weights equal the priorities.
 
 
-def recorded(random):
+def record_walks(random):
     """Returns a buffer of walks, each of which goes on with probability COURAGE in each cell."""
     replay = reprise.ReplayBuffer(SCHEMA, 50_000, selectors=[PLAIN, PLAIN], episode_index=True)
     with replay.writer() as writer:
@@ -36,27 +36,27 @@ def recorded(random):
     return replay
 
 
-def updates(way, seed):
+def updates(method, seed):
     """Learns until no value is wrong by more than NEAR; returns the number of updates."""
     random = np.random.default_rng(seed)
-    replay = recorded(random)
+    replay = record_walks(random)
     episodes, sampler = replay.episodes(), replay.sampler(seed=seed)
-    right = np.stack([np.zeros(CELLS), DISCOUNT ** np.arange(CELLS)[::-1]], 1)  # Exact values.
-    every = sampler.sample(len(replay), draws="epoch")
-    seen = every["cell"], every["move"]
+    exact = np.stack([np.zeros(CELLS), DISCOUNT ** np.arange(CELLS)[::-1]], 1)  # Exact values.
+    all_steps = sampler.sample(len(replay), draws="epoch")
+    stored = all_steps["cell"], all_steps["move"]
     values = np.zeros((CELLS + 1, 2))
-    values[seen] = random.random((CELLS, 2))[seen]
-    for count in range(MOST):
-        if np.abs(values[seen] - right[seen]).max() < NEAR:
+    values[stored] = random.random((CELLS, 2))[stored]
+    for count in range(MAX_UPDATES):
+        if np.abs(values[stored] - exact[stored]).max() < TOLERANCE:
             break
         batch = sampler.sample(BATCH)
         at, keys = (batch["cell"], batch["move"]), batch.item_keys
         errors = batch["reward"] + DISCOUNT * values[batch["next_cell"]].max(1) - values[at]
         values[at] += RATE * errors  # Weights would only slow this down: nothing is random.
         errors = np.abs(errors)
-        if way == "prioritized":
+        if method == "prioritized":
             replay.update_priorities(keys, errors**ALPHA)
-        elif way == "reliable":
+        elif method == "reliable":
             replay.selector(1).update(keys, errors)
             after, total = episodes.sums(keys, selector=1)
             reliability = 1 - after / np.maximum(total, 1e-9)
@@ -66,10 +66,10 @@ def updates(way, seed):
 
 def main():
     medians = {}
-    for way in ("uniform", "prioritized", "reliable"):
-        counts = [updates(way, seed) for seed in range(SEEDS)]
-        medians[way] = np.median(counts)
-        print(f"{way}: {medians[way]:.0f} updates of {BATCH}, {min(counts)} to {max(counts)}")
+    for method in ("uniform", "prioritized", "reliable"):
+        counts = [updates(method, seed) for seed in range(SEEDS)]
+        medians[method] = np.median(counts)
+        print(f"{method}: {medians[method]:.0f} updates of {BATCH}, {min(counts)} to {max(counts)}")
     return int(min(medians, key=medians.get) != "reliable")
 
 

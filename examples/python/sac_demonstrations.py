@@ -18,14 +18,17 @@ from torch import nn
 
 ENVIRONMENTS, DEMONSTRATIONS, STEPS = 4, 10, 1_500  # Episodes of 200 steps; steps of each.
 BATCH, UPDATES, BEGIN, DISCOUNT, AVERAGING, TORQUE = 256, 4, 100, 0.98, 0.01, 2.0
-TESTED, GOOD = 20, -250.0  # Episodes, and the mean return that is good; a random agent has -1200.
+TEST_EPISODES, GOOD = (
+    20,
+    -250.0,
+)  # Episodes, and the mean return that is good; a random agent has -1200.
 
 
 def controller(obs):
     """Returns the torque [E, 1] of a hand-written policy."""
     cosine, sine, speed = obs.T
-    lacking = 5 - (speed**2 / 6 + 5 * cosine)  # The energy that is missing to stand upright.
-    pump, hold = TORQUE * np.sign(speed * lacking + 1e-6), -10 * sine - 3 * speed
+    missing_energy = 5 - (speed**2 / 6 + 5 * cosine)  # The energy that is missing to stand upright.
+    pump, hold = TORQUE * np.sign(speed * missing_energy + 1e-6), -10 * sine - 3 * speed
     torque = np.where((cosine > 0.95) & (abs(speed) < 2), hold, pump)
     return torque.clip(-TORQUE, TORQUE)[:, None].astype(np.float32)
 
@@ -72,10 +75,12 @@ class Agent:
         for critic, target in zip(self.critics, self.targets):
             target.load_state_dict(critic.state_dict())
         self.temperature = torch.zeros(1, requires_grad=True)  # The logarithm of the temperature.
-        of_critics = [parameter for critic in self.critics for parameter in critic.parameters()]
+        critic_parameters = [
+            parameter for critic in self.critics for parameter in critic.parameters()
+        ]
         self.optimizers = [
             torch.optim.Adam(each, 1e-3)
-            for each in (of_critics, self.actor.parameters(), [self.temperature])
+            for each in (critic_parameters, self.actor.parameters(), [self.temperature])
         ]
 
     def choose(self, obs):
@@ -128,8 +133,10 @@ def main():
     started, agent = default_timer(), Agent()
     teacher = gymnasium.make_vec("Pendulum-v1", DEMONSTRATIONS)
     demonstrations = make_buffer(teacher, 10_000)
-    *_, shown = run(teacher, controller, 1, demonstrations.vector_writer(teacher))
-    print(f"the controller: a mean return of {shown:.0f}, {len(demonstrations)} steps of it")
+    *_, demonstrated_return = run(teacher, controller, 1, demonstrations.vector_writer(teacher))
+    print(
+        f"the controller: a mean return of {demonstrated_return:.0f}, {len(demonstrations)} steps of it"
+    )
 
     envs = gymnasium.make_vec("Pendulum-v1", ENVIRONMENTS)
     own = make_buffer(envs, 50_000)
@@ -137,13 +144,15 @@ def main():
     for step, _ in enumerate(run(envs, agent.explore, 2, own.vector_writer(envs), STEPS)):
         for update in range(UPDATES if step >= BEGIN else 0):
             agent.learn(both.sample(), improve=update == UPDATES - 1)
-    *_, learned = run(gymnasium.make_vec("Pendulum-v1", TESTED), agent.best, 3)
-    print(f"the agent: {learned:.0f} in {TESTED} episodes; {default_timer() - started:.0f} s")
+    *_, agent_return = run(gymnasium.make_vec("Pendulum-v1", TEST_EPISODES), agent.best, 3)
+    print(
+        f"the agent: {agent_return:.0f} in {TEST_EPISODES} episodes; {default_timer() - started:.0f} s"
+    )
     for name, replay in (("own steps", own), ("demonstrations", demonstrations)):
-        held = replay.stats()
-        times = held["sampled_items"] / held["items"]
-        print(f"  {name}: {held['items']}, each drawn {times:.0f} times on average")
-    return int(learned < GOOD)
+        stats = replay.stats()
+        times = stats["sampled_items"] / stats["items"]
+        print(f"  {name}: {stats['items']}, each drawn {times:.0f} times on average")
+    return int(agent_return < GOOD)
 
 
 if __name__ == "__main__":

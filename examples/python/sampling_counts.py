@@ -20,7 +20,7 @@ ITEMS, RAISED, DRAWS, BATCH = 100, 31, 100_000, 10
 ALPHA, RANK_ALPHA = 0.6, 0.7
 
 # For each: title, selector, and a function from priorities to the weights of all items.
-DRAWN = [
+AT_RANDOM = [
     ("Uniform", reprise.Uniform(), np.ones_like),
     (
         f"Proportional, alpha {ALPHA}",
@@ -40,7 +40,7 @@ IN_ORDER = [
     ("MinHeap", reprise.MinHeap(), (0, 31)),
     ("MaxHeap", reprise.MaxHeap(), (90, 21)),
 ]
-SELECTORS = [selector for _, selector, _ in DRAWN + IN_ORDER]
+SELECTORS = [selector for _, selector, _ in AT_RANDOM + IN_ORDER]
 
 
 def counts(replay, place, seed):
@@ -62,13 +62,13 @@ def draw_stage(replay, priorities, axes, title, stage):
     """Draws one column of the picture. Returns whether all counts fit."""
     print(title)
     good = True
-    for place, (name, _, weights) in enumerate(DRAWN):
+    for place, (name, _, weights) in enumerate(AT_RANDOM):
         drawn = counts(replay, place, seed=stage + 1)
         expected = weights(priorities)
         expected = DRAWS * expected / expected.sum()
-        off = deviations(drawn, expected)
-        print(f"  {name:24} {off:+.1f} standard deviations from the expectation")
-        good &= abs(off) < 4
+        deviation = deviations(drawn, expected)
+        print(f"  {name:24} {deviation:+.1f} standard deviations from the expectation")
+        good &= abs(deviation) < 4
 
         axis = axes[place]
         axis.bar(np.arange(ITEMS), drawn, width=1.0, color="#9ecae1", label="drawn")
@@ -78,12 +78,12 @@ def draw_stage(replay, priorities, axes, title, stage):
 
     strips = np.zeros((len(IN_ORDER), ITEMS))
     for row, (name, _, firsts) in enumerate(IN_ORDER):
-        batch = replay.selector(len(DRAWN) + row).sampler().sample(BATCH)
+        batch = replay.selector(len(AT_RANDOM) + row).sampler().sample(BATCH)
         items = np.sort(batch.positions)
         print(f"  {name:24} {items}")
         good &= np.array_equal(items, firsts[stage] + np.arange(BATCH))
         strips[row, items] = 1
-    axis = axes[len(DRAWN)]
+    axis = axes[len(AT_RANDOM)]
     axis.set_ylim(len(IN_ORDER), 0)
     axis.pcolormesh(strips, cmap="Blues", vmax=1.3, edgecolors="white", linewidth=0.5)
     axis.set_yticks(np.arange(len(IN_ORDER)) + 0.5, [name for name, _, _ in IN_ORDER])
@@ -108,7 +108,7 @@ def main():
         writer.append(number=number, priorities=[priority])
 
     figure, axes = plt.subplots(
-        len(DRAWN) + 1, 2, figsize=(11, 9), sharex=True, sharey="row", layout="constrained"
+        len(AT_RANDOM) + 1, 2, figsize=(11, 9), sharex=True, sharey="row", layout="constrained"
     )
     good = draw_stage(replay, priorities, axes[:, 0], "Item i has priority i + 1", 0)
 

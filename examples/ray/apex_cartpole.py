@@ -36,9 +36,9 @@ from dqn_cartpole import (
     BEGIN,
     BETA,
     ENVIRONMENTS,
-    SCREENED,
+    SCREEN_EPISODES,
     SOLVED,
-    TESTED,
+    TEST_EPISODES,
     Actor,
     Learner,
     make_buffer,
@@ -53,7 +53,7 @@ PUBLISH_EVERY = 20  # Number of updates.
 SCREEN_EVERY = 250  # Number of updates.
 SAVE_AT, KILL_AT = 400, 600  # Numbers of updates.
 STORE_BYTES = 80 << 20  # Size of Ray's object store on each node.
-LOOK_SECONDS = 5.0  # After so long without a batch the learner looks for dead actors.
+BATCH_TIMEOUT = 5.0  # After so long without a batch the learner looks for dead actors.
 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
@@ -65,7 +65,7 @@ class RemoteActor:
         self.replay, self.seed = replay, seed
         self.parameters = make_network().state_dict()
 
-    def take(self, parameters):
+    def set_parameters(self, parameters):
         self.parameters = {name: torch.from_numpy(value) for name, value in parameters.items()}
 
     def act(self):
@@ -88,17 +88,17 @@ class Progress:
         self.rows, self.alive = [], []
         self.killed = None
 
-    def watch(self):
+    def record_alive(self):
         """Records the number of shards alive whenever it changes."""
         alive = self.replay.shards_alive
         if not self.alive or self.alive[-1][1] != alive:
             self.alive.append((self.seconds(), alive))
-            self.say(f"{alive} of {SHARDS} shards are alive")
+            self.log(f"{alive} of {SHARDS} shards are alive")
 
     def seconds(self):
         return time.monotonic() - self.began
 
-    def say(self, text):
+    def log(self, text):
         print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
 
     def screen(self, seed):
@@ -107,12 +107,12 @@ class Progress:
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target
-        score = mean_return(network, SCREENED, (seed, self.learner.updates, 0))
+        score = mean_return(network, SCREEN_EPISODES, (seed, self.learner.updates, 0))
         self.rows.append((self.seconds(), score, rate))
-        self.say(f"mean return {score:5.1f}, {rate:8,.0f} samples/s")
+        self.log(f"mean return {score:5.1f}, {rate:8,.0f} samples/s")
         if score >= SOLVED:
-            score = mean_return(network, TESTED, (seed, self.learner.updates, 1))
-            self.say(f"test of {TESTED} episodes: mean return {score:5.1f}")
+            score = mean_return(network, TEST_EPISODES, (seed, self.learner.updates, 1))
+            self.log(f"test of {TEST_EPISODES} episodes: mean return {score:5.1f}")
         self.last, self.samples = time.monotonic(), samples
         return score >= SOLVED
 
@@ -146,7 +146,7 @@ class Progress:
         print(f"The picture is {path}")
 
 
-def look_at(running):
+def check_running(running):
     """Raises the error of an actor that ended: none should before the buffer is closed."""
     ended, _ = ray.wait(running, timeout=0)
     if ended:
@@ -163,41 +163,41 @@ def train(replay, seed, seconds, checkpoints, picture):
     ]
     running = [actor.act.remote() for actor in actors]
     progress, solved, saving = Progress(replay, learner), False, None
-    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=LOOK_SECONDS) as batches:
+    with replay.prefetch(BATCH, beta=BETA, seed=seed, timeout=BATCH_TIMEOUT) as batches:
         while progress.seconds() <= seconds:
             try:
                 batch = next(batches)
             except TimeoutError as error:
-                progress.say(str(error))
-                look_at(running)
+                progress.log(str(error))
+                check_running(running)
                 continue
             replay.update_priorities(batch.item_keys, learner.learn(batch))
-            progress.watch()
+            progress.record_alive()
             if learner.updates % PUBLISH_EVERY == 0:
-                look_at(running)
+                check_running(running)
                 parameters = ray.put(
                     {name: value.numpy() for name, value in learner.online.state_dict().items()}
                 )
                 for actor in actors:
-                    actor.take.remote(parameters)
+                    actor.set_parameters.remote(parameters)
             if learner.updates == SAVE_AT:
                 saving = threading.Thread(target=replay.save, args=(checkpoints,))
                 saving.start()
             if learner.updates == KILL_AT:
                 saving.join()
                 progress.killed = progress.seconds()
-                progress.say("one shard is killed")
+                progress.log("one shard is killed")
                 os.kill(replay.stats()["shards"][0]["pid"], signal.SIGKILL)
             if learner.updates % SCREEN_EVERY == 0 and progress.screen(seed):
-                back = progress.killed is not None and replay.shards_alive == SHARDS
+                recovered = progress.killed is not None and replay.shards_alive == SHARDS
                 solved = (
-                    back and replay.stats()["restarts"] > 0
+                    recovered and replay.stats()["restarts"] > 0
                 )  # Without a restart the loss may just not have been noticed yet.
                 if solved:
                     break
     stats = replay.stats()
     names = ("lost_shards", "restarts", "lost_steps", "lost_in_flight_steps", "stale_updates")
-    progress.say(", ".join(f"{name} {stats[name]}" for name in names))
+    progress.log(", ".join(f"{name} {stats[name]}" for name in names))
     if picture and progress.rows:
         progress.draw(picture)
     replay.close()  # Closing the buffer ends the actors.

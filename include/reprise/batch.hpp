@@ -33,7 +33,7 @@ class Stacks {
   /// The stack at step t of item i of a sequence, oldest frame first. t is below T; with
   /// `Transitions` it is 0.
   [[nodiscard]] std::span<T> at(std::size_t i, std::size_t t) const noexcept {
-    return (*this)[i].subspan(t * view_.step_bytes / sizeof(T), view_.one_bytes / sizeof(T));
+    return (*this)[i].subspan(t * view_.step_bytes / sizeof(T), view_.step_stack_bytes / sizeof(T));
   }
   /// The frames of one stack, oldest first.
   [[nodiscard]] std::span<T> operator[](std::size_t i) const noexcept {
@@ -188,11 +188,13 @@ class Batch {
   [[nodiscard]] std::span<std::uint32_t> lengths() const { return {view_->lengths, size()}; }
   /// Whether each step of an item is the first of its episode, [B, T], with
   /// `SequenceEnd::Continue`; `std::logic_error` for other windows.
-  [[nodiscard]] std::span<bool> is_first() const { return view_->of_stream(view_->is_first); }
+  [[nodiscard]] std::span<bool> is_first() const { return view_->stream_column(view_->is_first); }
   /// Whether each step terminated its episode; shape and errors as `is_first`.
-  [[nodiscard]] std::span<bool> terminated() const { return view_->of_stream(view_->terminated); }
+  [[nodiscard]] std::span<bool> terminated() const {
+    return view_->stream_column(view_->terminated);
+  }
   /// Whether each step truncated its episode; shape and errors as `is_first`.
-  [[nodiscard]] std::span<bool> truncated() const { return view_->of_stream(view_->truncated); }
+  [[nodiscard]] std::span<bool> truncated() const { return view_->stream_column(view_->truncated); }
 
  private:
   friend struct window::BatchAccess;

@@ -25,7 +25,7 @@ class Server;
 /// the guest has mapped, and may keep answers and give one again. The thread in `Host::run` calls
 /// it, so it should not wait. If it throws, the guest gets the exception as
 /// `ServiceClient::Answer::error`.
-using Service = std::function<Blob(std::span<const std::byte> call, const Room& room)>;
+using Service = std::function<Blob(std::span<const std::byte> call, const BlobAllocator& room)>;
 
 /// Options of a `Host`.
 struct HostOptions {

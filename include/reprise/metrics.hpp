@@ -83,10 +83,10 @@ class Meter {
     const auto begin = std::chrono::steady_clock::now();
     if constexpr (std::is_void_v<std::invoke_result_t<Function>>) {
       std::forward<Function>(function)();
-      took(call, std::chrono::steady_clock::now() - begin);
+      record_time(call, std::chrono::steady_clock::now() - begin);
     } else {
       std::invoke_result_t<Function> result = std::forward<Function>(function)();
-      took(call, std::chrono::steady_clock::now() - begin);
+      record_time(call, std::chrono::steady_clock::now() - begin);
       return result;
     }
   }
@@ -100,7 +100,7 @@ class Meter {
  private:
   friend class Metrics;
   explicit Meter(std::shared_ptr<Series> series) noexcept;
-  void took(Call call, std::chrono::nanoseconds time);
+  void record_time(Call call, std::chrono::nanoseconds time);
 
   std::shared_ptr<Series> series_;
 };

@@ -132,7 +132,7 @@ struct ShipmentOf {
 /// What became of one shipment.
 struct ShipmentOutcome {
   /// Whether the shipment was appended, or why not.
-  enum class Is : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
+  enum class Kind : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
     Appended,
     TimedOut,  ///< There was no room for all steps, and some may be in: send it again.
     NoWriter,  ///< The buffer has no writer left (`Options::max_writers`).
@@ -142,9 +142,9 @@ struct ShipmentOutcome {
     Memory,    ///< It threw `std::bad_alloc`.
     Other,     ///< It threw any other exception.
   };
-  Is is = Is::Appended;     ///< Whether it was appended, or why not.
-  std::size_t steps = 0;    ///< Steps appended by this call.
-  std::string reason = {};  ///< The reason as a message; empty if it was appended.
+  Kind kind = Kind::Appended;  ///< Whether it was appended, or why not.
+  std::size_t steps = 0;       ///< Steps appended by this call.
+  std::string reason = {};     ///< The reason as a message; empty if it was appended.
 };
 /// Reads the outcomes in an answer of `ReplayShard::append_all`, one for each of the first `most`
 /// shipments.
@@ -228,7 +228,7 @@ class ReplayShard {
   /// yet that this one took its place. `hook`, or null, is asked while the call waits for items: it
   /// must not call `exchange`, and draws whose wait it ends count as timed out.
   /// `std::invalid_argument` also for a batch beyond memory.
-  [[nodiscard]] Blob exchange(std::span<const std::byte> request, const Room& room = {},
+  [[nodiscard]] Blob exchange(std::span<const std::byte> request, const BlobAllocator& room = {},
                               WaitHook* hook = nullptr);
 
   /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
@@ -246,7 +246,7 @@ class ReplayShard {
 
   /// `exchange` or `append_all`, without waiting for items or room, whatever the timeout of the
   /// request: for `HostOptions::service`.
-  [[nodiscard]] Blob serve(std::span<const std::byte> call, const Room& room);
+  [[nodiscard]] Blob serve(std::span<const std::byte> call, const BlobAllocator& room);
 
  private:
   std::shared_ptr<buffer::BufferCore> core_;

@@ -23,7 +23,7 @@ namespace reprise {
 class Refusal {
  public:
   /// What a part is.
-  enum class Is : std::uint8_t {
+  enum class Kind : std::uint8_t {
     Text,        ///< Literal text.
     Call,        ///< "Prefetcher::next"; `what` adds ": ".
     Options,     ///< "SamplerOptions", whose member follows; `what` adds "::".
@@ -32,8 +32,8 @@ class Refusal {
   };
   /// A part of a message.
   struct Part {
-    Is is = Is::Text;  ///< What `text` is.
-    std::string text;  ///< The text in the words of C++.
+    Kind kind = Kind::Text;  ///< The kind of `text`.
+    std::string text;        ///< The text in the words of C++.
   };
 
   explicit Refusal(std::vector<Part> parts) : parts_(std::move(parts)) {}  ///< Takes the parts.
@@ -69,8 +69,8 @@ struct StrategyOption {
 template <class Family>
 class StrategyKind {
  public:
-  static constexpr std::size_t kMostOptions = 8;                 ///< Options that a kind may have.
-  using Options = std::array<StrategyOption, kMostOptions>;      ///< Room for all options.
+  static constexpr std::size_t kMaxOptions = 8;                  ///< Options that a kind may have.
+  using Options = std::array<StrategyOption, kMaxOptions>;       ///< Room for all options.
   using Make = Family (*)(std::span<const OptionValue> values);  ///< Makes a strategy, see `make`.
   /// Reads the options of a strategy, see `values`.
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
@@ -79,9 +79,9 @@ class StrategyKind {
   constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
                          std::size_t count, Make maker, Read reader)
       : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {
-    if (count > kMostOptions) {
+    if (count > kMaxOptions) {
       throw std::invalid_argument("StrategyKind: count is " + std::to_string(count) +
-                                  "; allowed: 0 to " + std::to_string(kMostOptions));
+                                  "; allowed: 0 to " + std::to_string(kMaxOptions));
     }
   }
 

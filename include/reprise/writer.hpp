@@ -405,21 +405,22 @@ class VectorWriter {
   [[nodiscard]] std::size_t check_rows(std::size_t index, std::uint32_t signature,
                                        std::size_t elements) const;
   /// The flags given, or, if there are none, those of `resetting` with `AutoReset::NextStep`.
-  [[nodiscard]] std::span<const bool> own_resets(std::span<const bool> resets) const;
+  [[nodiscard]] std::span<const bool> resets_or_default(std::span<const bool> resets) const;
   void write_finals(std::span<const End> ends, std::span<const AnyValue> finals);
   void begin_episodes(std::span<const End> ends, std::span<const AnyValue> values);
-  void note_steps() noexcept;
-  [[nodiscard]] bool repeated() const noexcept;
+  void record_steps() noexcept;
+  [[nodiscard]] bool is_repeat() const noexcept;
 
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
   AutoReset auto_reset_;
   std::uint64_t observations_ = 0;  ///< Bit i: field i is an observation.
   std::vector<Writer> writers_;
-  std::vector<std::uint64_t> reset_in_;  ///< The episode in which an environment awaits its reset.
+  std::vector<std::uint64_t>
+      reset_episodes_;  ///< The episode in which an environment awaits its reset.
   mutable std::unique_ptr<bool[]> resets_;  ///< Scratch: a flag for each row.
   std::vector<std::size_t> chosen_;         ///< The environment of each row.
-  std::vector<bool> named_;                 ///< Scratch of `choose`: environments that it has met.
+  std::vector<bool> seen_;                  ///< Scratch of `choose`: environments that it has met.
   // The commit that is to be repeated:
   std::vector<std::size_t> first_;  ///< Where the priorities of each row begin, and the end.
   std::vector<bool> taken_;         ///< Rows whose steps were taken.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_LEAST = 512  # In bytes; Schema.compress refuses smaller observations.
+_MIN_BYTES = 512  # In bytes; Schema.compress refuses smaller observations.
 
 
 def compress_option(call: str, given: Any) -> bool | list[Any]:
@@ -20,12 +20,12 @@ def compress_option(call: str, given: Any) -> bool | list[Any]:
 def compressed(call: str, option: bool | list[str], sizes: Mapping[str, int]) -> list[str]:
     """The names of the observations to compress. `sizes`: bytes of each observation; True takes all
     that are large enough. ValueError for unknown or small ones, and for True if there are none."""
-    may = [name for name, size in sizes.items() if size >= _LEAST]
-    names = may if option is True else option or []
-    wrong = [name for name in names if name not in may]
-    if wrong or (option is True and not may):
+    large_enough = [name for name, size in sizes.items() if size >= _MIN_BYTES]
+    names = large_enough if option is True else option or []
+    wrong = [name for name in names if name not in large_enough]
+    if wrong or (option is True and not large_enough):
         raise ValueError(
-            f"{call}: compress is {option}; allowed: observations of at least {_LEAST} bytes, "
-            f"which are: {', '.join(may) or 'none'}"
+            f"{call}: compress is {option}; allowed: observations of at least {_MIN_BYTES} bytes, "
+            f"which are: {', '.join(large_enough) or 'none'}"
         )
     return names

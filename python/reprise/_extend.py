@@ -18,12 +18,12 @@ def method(kind: type, signature: str) -> Callable[[Callable[..., Any]], Callabl
         function.__name__ = name
         function.__qualname__ = f"{kind.__name__}.{name}"
         setattr(kind, name, staticmethod(function) if signature != text else function)
-        noted = _signatures[kind.__name__]
-        places = [i for i, one in enumerate(noted) if one.split("(")[0].split(" ")[-1] == name]
+        signatures = _signatures[kind.__name__]
+        places = [i for i, one in enumerate(signatures) if one.split("(")[0].split(" ")[-1] == name]
         if places:
-            noted[places[0]] = signature
+            signatures[places[0]] = signature
         else:
-            noted.append(signature)
+            signatures.append(signature)
         return function
 
     return put

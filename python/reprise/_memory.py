@@ -94,7 +94,7 @@ _in_flight: list[tuple[Any, Any]] = []
 _in_flight_lock = threading.Lock()
 
 
-def _hold(done: Any, batch: Any) -> None:
+def _keep_alive(done: Any, batch: Any) -> None:
     """Holds a batch until the event `done` is complete, and releases batches whose event is."""
     global _in_flight
     with _in_flight_lock:
@@ -148,7 +148,7 @@ def arrays_of(batch: Any) -> Iterator[tuple[str, str, NDArray[Any]]]:
     yield from (("columns", name, getattr(batch, name)) for name in COLUMNS)
 
 
-def is_whole(batch: Any) -> bool:
+def has_full_windows(batch: Any) -> bool:
     """Whether all windows are whole, so that stacks of unique frames are views of the frames."""
     for name, frames in batch.frames.items():
         now = batch[name]
@@ -167,14 +167,14 @@ def stacks_of(frames: Any, shape: Any, lengths: Any, whole: bool) -> tuple[Any, 
     if len(shape) > frames.ndim:
         steps = frames.unfold(1, shape[2], 1).movedim(-1, 2)
         return steps[:, :-1], steps[:, 1:]
-    alone = len(shape) < frames.ndim
-    stack = 1 if alone else shape[1]
+    single = len(shape) < frames.ndim
+    stack = 1 if single else shape[1]
     now, following = frames[:, :stack], frames[:, frames.shape[1] - stack :]
     if not whole:
         device = frames.device
         places = lengths[:, None].long() + torch.arange(stack, device=device)
         following = frames[torch.arange(len(frames), device=device)[:, None], places]
-    return (now[:, 0], following[:, 0]) if alone else (now, following)
+    return (now[:, 0], following[:, 0]) if single else (now, following)
 
 
 def tensors_from(
@@ -222,11 +222,11 @@ def tensors_of(batch: Any, device: Any | None) -> Tensors:
     try:
         arrays = ((kind, name, tensor(array)) for kind, name, array in arrays_of(batch))
         stacks = {name: batch[name].shape for name in batch.frames}
-        made = tensors_from(arrays, stacks, is_whole(batch))
+        made = tensors_from(arrays, stacks, has_full_windows(batch))
     finally:
         # The batch is held even if a copy failed, because earlier copies are still under way.
         if in_background and target is not None and target.type == "cuda":
             done = torch.cuda.Event()
             done.record(torch.cuda.current_stream(target))
-            _hold(done, batch)
+            _keep_alive(done, batch)
     return made

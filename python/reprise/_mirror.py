@@ -86,9 +86,11 @@ class Mirror:
                     "capacity_steps or max_writers takes less"
                 )
         self._rows: list[int] = []  # How many rows each part has.
-        self._begins: list[int] = []  # The row of the copy at which each part begins.
+        self._row_offsets: list[int] = []  # The row of the copy at which each part begins.
         self._copy: Any = None
-        self._waiting: list[Any] = []  # New rows that are not in the copy yet, with their parts.
+        self._pending_rows: list[Any] = (
+            []
+        )  # New rows that are not in the copy yet, with their parts.
         self._make_room()
 
     @property
@@ -117,14 +119,16 @@ class Mirror:
         for part, new in enumerate(self._new):
             # Rows that an earlier call found, but could not return because of an error, come first.
             while len((found := new.new_rows())[0]):
-                self._waiting.append((part, *found))
+                self._pending_rows.append((part, *found))
         self._make_room()
-        while self._waiting:  # Also rows of an earlier call, if the device had no memory for them.
-            part, rows, content = self._waiting[0]
+        while (
+            self._pending_rows
+        ):  # Also rows of an earlier call, if the device had no memory for them.
+            part, rows, content = self._pending_rows[0]
             self._words.index_copy_(
-                0, *self._send(rows + self._begins[part], content.view(np.int64))
+                0, *self._send(rows + self._row_offsets[part], content.view(np.int64))
             )
-            del self._waiting[0]
+            del self._pending_rows[0]
         made = Tensors()
         made.frames = {}
         changing = [name for name, (_, column) in self._fields.items() if column is None]
@@ -136,9 +140,9 @@ class Mirror:
             order = torch.randperm(len(batch), generator=self._shuffler, device=self._device)
             sent = [each[order] for each in sent]
         made.item_keys, made.weights, made.probabilities, self._first, *values = sent
-        most = self._window.n_step if n_step is None else n_step
+        max_steps = self._window.n_step if n_step is None else n_step
         gamma = float(np.float32(self._window.discount if discount is None else discount))
-        self._gather(made, dict(zip(changing, values)), most, gamma)
+        self._gather(made, dict(zip(changing, values)), max_steps, gamma)
         return made
 
     def _first_rows(self, mixed: bool) -> Any:
@@ -146,7 +150,7 @@ class Mirror:
         if not mixed:
             return self._new[0].first_rows
         counts = [part.stop - part.start for part in self._sampler.parts]
-        parts = zip(self._new, self._begins, counts)
+        parts = zip(self._new, self._row_offsets, counts)
         return np.concatenate([new.first_rows[:count] + begin for new, begin, count in parts])
 
     def _make_room(self) -> None:
@@ -157,9 +161,9 @@ class Mirror:
         each = self._new[0]
         begins = np.cumsum([0, *rows[:-1]]).tolist()
         copy = torch.empty((sum(rows), each.row_bytes), dtype=torch.uint8, device=self._device)
-        for old, begin, count in zip(self._begins, begins, self._rows):
+        for old, begin, count in zip(self._row_offsets, begins, self._rows):
             copy[begin : begin + count] = self._copy[old : old + count]
-        self._copy, self._rows, self._begins = copy, rows, begins
+        self._copy, self._rows, self._row_offsets = copy, rows, begins
         self._words = copy.view(torch.int64)
         # None for fields whose values may change: these are read from batches of the host.
         self._fields: dict[str, tuple[Role, Any]] = {
@@ -188,82 +192,86 @@ class Mirror:
     def _send(self, *arrays: NDArray[Any]) -> list[Any]:
         """Sends the arrays to the device by one copy, in the types of Batch.torch."""
         ends = np.cumsum([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]).tolist()
-        here = torch.empty(ends[-1], dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        host_bytes = torch.empty(
+            ends[-1], dtype=torch.uint8, pin_memory=self._device.type == "cuda"
+        )
         begins = [0, *ends[:-1]]
         for begin, array in zip(begins, arrays):
-            here.numpy()[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
-        there = here.to(self._device, non_blocking=True)
+            host_bytes.numpy()[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
+        device_bytes = host_bytes.to(self._device, non_blocking=True)
         sent = []
         for begin, array in zip(begins, arrays):
             signed, mask = UNSIGNED.get(array.dtype.name, (array.dtype.name, -1))
-            flat = there[begin : begin + array.nbytes].view(getattr(torch, signed))
+            flat = device_bytes[begin : begin + array.nbytes].view(getattr(torch, signed))
             tensor = flat.view(array.shape)
             sent.append(tensor if mask < 0 else tensor.to(torch.int64) & mask)
         return sent
 
-    def _gather(self, made: Tensors, changing: dict[str, Any], most: int, gamma: float) -> None:
+    def _gather(
+        self, made: Tensors, changing: dict[str, Any], max_steps: int, gamma: float
+    ) -> None:
         first = self._first
         header = self._words[first, 1]
         position = header >> 24 & (1 << 40) - 1
         length = header >> 8 & 0xFFFF
         terminated = (header & 0xFF) != 0
         if not self._sequences:
-            terminated &= length <= most
-            length = length.clamp(max=most)
+            terminated &= length <= max_steps
+            length = length.clamp(max=max_steps)
         steps = torch.arange(self._steps, device=self._device)
-        there = steps < length[:, None]  # [n, T]
+        valid = steps < length[:, None]  # [n, T]
         rows = first[:, None] + torch.minimum(steps, length[:, None] - 1)
         for name, (role, column) in self._fields.items():
             if column is None:
                 made[name] = changing[name]
                 continue
             if role != Role.OBSERVATION:
-                made[name] = self._shaped(column.at(rows), there)
+                made[name] = self._shaped(column.at(rows), valid)
                 continue
             ahead = 1 if self._sequences else length[:, None]
             at = position[:, None] + (rows - first[:, None])
-            made[name] = self._stacks(column, rows, at, there)
-            made["next_" + name] = self._stacks(column, rows + ahead, at + ahead, there)
+            made[name] = self._stacks(column, rows, at, valid)
+            made["next_" + name] = self._stacks(column, rows + ahead, at + ahead, valid)
         made.episode_ids = self._words[first, 0]
         made.positions, made.lengths = position, length.to(torch.int32)
-        self._targets(made, rows, there, terminated, most, gamma)
+        self._targets(made, rows, valid, terminated, max_steps, gamma)
 
-    def _stacks(self, column: _Column, rows: Any, position: Any, there: Any) -> Any:
+    def _stacks(self, column: _Column, rows: Any, position: Any, valid: Any) -> Any:
         """The observation of each row, [n, T], with the earlier ones of its stack if there are
         stacks."""
         stack = self._window.frame_stack
         if stack == 1:
-            return self._shaped(column.at(rows), there)
+            return self._shaped(column.at(rows), valid)
         lags = torch.arange(stack - 1, -1, -1, device=self._device)
         back = torch.minimum(lags, position[..., None])
         found = column.at(rows[..., None] - back)
         if self._window.stack_start == "zeros":
-            found = _zero_unless(found, lags == back)
-        return self._shaped(found, there)
+            found = _masked(found, lags == back)
+        return self._shaped(found, valid)
 
-    def _shaped(self, values: Any, there: Any) -> Any:
+    def _shaped(self, values: Any, valid: Any) -> Any:
         """The values [n, T, ...] as a batch has them: for sequences with zeros beyond an item's
         last step, for transitions without the dimension of steps."""
-        return _zero_unless(values, there) if self._sequences else values[:, 0]
+        return _masked(values, valid) if self._sequences else values[:, 0]
 
     def _targets(
-        self, made: Tensors, rows: Any, there: Any, terminated: Any, most: int, gamma: float
+        self, made: Tensors, rows: Any, valid: Any, terminated: Any, max_steps: int, gamma: float
     ) -> None:
         """Returns and discounts, [n, T], as the host computes them: in double, one step after the
         other."""
         made.returns = {}
-        if most == 0:
+        if max_steps == 0:
             made.discounts = (~terminated).to(torch.float32)
             return
         left = made.lengths[:, None] - (rows - rows[:, :1])  # Steps of the item from each row on.
-        count = left.clamp(max=most)
+        count = left.clamp(max=max_steps)
         own = [column for role, column in self._fields.values() if role == Role.DISCOUNT]
         rewards = {
             name: column for name, (role, column) in self._fields.items() if role == Role.REWARD
         }
         sums = {name: torch.zeros_like(rows, dtype=torch.float64) for name in rewards}
         product = torch.ones_like(rows, dtype=torch.float64)
-        for k in range(min(most, self._steps) if self._sequences else most):
+        for k in range(min(max_steps, self._steps) if self._sequences else max_steps):
             within = k < count
             row = rows + torch.clamp(count - 1, max=k)
             for name, column in rewards.items():
@@ -273,11 +281,11 @@ class Mirror:
             product = torch.where(within, product * factor, product)
         product = torch.where(terminated[:, None] & (count == left), 0.0, product)
         for name, total in sums.items():
-            made.returns[name] = self._shaped(total.to(torch.float32), there)
-        made.discounts = self._shaped(product.to(torch.float32), there)
+            made.returns[name] = self._shaped(total.to(torch.float32), valid)
+        made.discounts = self._shaped(product.to(torch.float32), valid)
 
 
-def _zero_unless(values: Any, kept: Any) -> Any:
+def _masked(values: Any, kept: Any) -> Any:
     kept = kept.view(*kept.shape, *([1] * (values.ndim - kept.ndim)))
     return torch.where(kept, values, torch.zeros((), dtype=values.dtype, device=values.device))
 
@@ -321,10 +329,10 @@ def on_host(tensors: dict[str, Any]) -> dict[str, NDArray[Any]]:
         return {}
     types = {name: _dtype_of(name, tensor) for name, tensor in tensors.items()}
     flat = [each.detach().contiguous().view(-1).view(torch.uint8) for each in tensors.values()]
-    here = torch.cat(flat).cpu().numpy()
+    host_bytes = torch.cat(flat).cpu().numpy()
     made, begin = {}, 0
     for (name, tensor), part in zip(tensors.items(), flat):
-        own = here[begin : begin + part.numel()]
+        own = host_bytes[begin : begin + part.numel()]
         made[name] = np.frombuffer(own.tobytes(), types[name]).reshape(tensor.shape)
         begin += part.numel()
     return made

@@ -9,20 +9,22 @@ from ray.rllib.utils.replay_buffers.episode_replay_buffer import DEFAULT_AGENT_I
 import reprise
 
 
-def log_added(buffer: Any, begun: int, steps: int, evicted: int, steps_evicted: int) -> None:
+def log_added(
+    buffer: Any, episodes_added: int, steps: int, evicted: int, steps_evicted: int
+) -> None:
     """Logs the episodes and steps that a call of `add` appended, and those that it evicted."""
     counts = {
-        "episodes_added": begun,
+        "episodes_added": episodes_added,
         "steps_added": steps,
         "episodes_evicted": evicted,
         "steps_evicted": steps_evicted,
     }
     buffer._update_add_metrics(
-        num_episodes_added=begun,
+        num_episodes_added=episodes_added,
         num_env_steps_added=steps,
         num_episodes_evicted=evicted,
         num_env_steps_evicted=steps_evicted,
-        **_of_one_agent(counts),
+        **_per_agent(counts),
     )
 
 
@@ -43,11 +45,11 @@ def log_drawn(buffer: Any, batch: reprise.Batch) -> None:
         num_resamples=0,
         agent_to_sampled_n_step={DEFAULT_AGENT_ID: mean},
         module_to_sampled_n_step={DEFAULT_MODULE_ID: mean},
-        **_of_one_agent(counts),
+        **_per_agent(counts),
     )
 
 
-def _of_one_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+def _per_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """The structure of RLlib's metrics for counts of a single agent."""
     return {
         f"{kind}_to_num_{name}": {who: count}

@@ -61,15 +61,17 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self.n_env, self.buffer_size, self.n_obs, self.n_act = n_env, buffer_size, n_obs, n_act
         self.n_steps, self.gamma, self.device = n_steps, gamma, device
         self._critic = bool(n_critic_obs) if asymmetric_obs is None else asymmetric_obs
-        self._apart = n_obs if playground_mode and self._critic else 0
-        if self._critic and n_critic_obs <= self._apart:
+        self._shared_size = n_obs if playground_mode and self._critic else 0
+        if self._critic and n_critic_obs <= self._shared_size:
             raise ValueError(
                 f"SimpleReplayBuffer: n_critic_obs is {n_critic_obs}; allowed with "
-                f"critic observations: above {self._apart}"
+                f"critic observations: above {self._shared_size}"
             )
         schema = Schema().observation("observations", np.float32, (n_obs,))
         if self._critic:
-            schema.observation("critic_observations", np.float32, (n_critic_obs - self._apart,))
+            schema.observation(
+                "critic_observations", np.float32, (n_critic_obs - self._shared_size,)
+            )
         schema.column("actions", np.float32, (n_act,)).reward("rewards")
         schema.column("dones", np.bool_).column("truncations", np.bool_)
         self.replay = ReplayBuffer(
@@ -117,7 +119,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self._writers.append_transitions(end=ends, **arrays)
 
     def _stored(self, name: str, tensor: Any) -> Any:
-        return (tensor[:, self._apart :] if name == "critic_observations" else tensor).float()
+        return (tensor[:, self._shared_size :] if name == "critic_observations" else tensor).float()
 
     def sample(self, batch_size: int) -> Any:
         """n_env * batch_size transitions in random order as a TensorDict: "observations", "actions"
@@ -130,7 +132,7 @@ class SimpleReplayBuffer(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         names = ["observations", *(["critic_observations"] if self._critic else [])]
         made = {name: batch[name] for name in names} | {"actions": batch["actions"]}
         following = {name: batch[f"next_{name}"] for name in names}
-        if self._apart:
+        if self._shared_size:
             for part in (made, following):
                 both = part["observations"], part["critic_observations"]
                 part["critic_observations"] = torch.cat(both, dim=1)

@@ -110,7 +110,7 @@ def final_observations(name: str, infos: Any) -> dict[str, Any] | None:
 _MODES = {word.replace("_", ""): word for word in ("same_step", "next_step", "disabled")}
 
 
-def _of_metadata(environments: Any) -> Any:
+def _mode_in_metadata(environments: Any) -> Any:
     """The auto-reset mode in the metadata of environments, or None. The dict of Gymnasium's VectorEnv
     does not count, because all classes without a dict of their own share it."""
     metadata = getattr(environments, "metadata", None)
@@ -120,10 +120,10 @@ def _of_metadata(environments: Any) -> Any:
     return metadata.get("autoreset_mode")
 
 
-def _word(mode: Any) -> Any:
+def _mode_name(mode: Any) -> Any:
     """VectorWriter's word for a mode of Gymnasium, which is given as its enum or name."""
-    word = getattr(mode, "name", mode)
-    return _MODES.get(word.replace("_", "").lower(), word) if isinstance(word, str) else word
+    name = getattr(mode, "name", mode)
+    return _MODES.get(name.replace("_", "").lower(), name) if isinstance(name, str) else name
 
 
 def autoreset_mode(environments: Any, autoreset: Any) -> Any:
@@ -131,7 +131,7 @@ def autoreset_mode(environments: Any, autoreset: Any) -> Any:
     ValueError if there is neither, or if they differ."""
     declared = getattr(getattr(environments, "unwrapped", environments), "autoreset_mode", None)
     if declared is None:
-        declared = _of_metadata(environments)
+        declared = _mode_in_metadata(environments)
     kind = type(environments).__name__
     if autoreset is None and declared is None:
         raise ValueError(
@@ -139,8 +139,8 @@ def autoreset_mode(environments: Any, autoreset: Any) -> Any:
             "autoreset_mode, nor metadata['autoreset_mode'] of its own; allowed: 'same_step', "
             "'next_step', 'disabled' or an AutoresetMode of Gymnasium"
         )
-    word = _word(declared if autoreset is None else autoreset)
-    theirs = _word(declared)
+    word = _mode_name(declared if autoreset is None else autoreset)
+    theirs = _mode_name(declared)
     if word != theirs and word in _MODES.values() and theirs in _MODES.values():
         raise ValueError(
             f"ReplayBuffer.vector_writer: autoreset is {word!r}, and {kind} declares {theirs!r}; "
@@ -150,8 +150,8 @@ def autoreset_mode(environments: Any, autoreset: Any) -> Any:
     return word
 
 
-def _take_environments(kind: Any) -> None:
-    of_number = kind.vector_writer
+def _accept_environments(kind: Any) -> None:
+    original = kind.vector_writer
 
     @method(
         kind,
@@ -176,16 +176,16 @@ def _take_environments(kind: Any) -> None:
         """
         number = getattr(environments, "num_envs", environments)
         mode = autoreset_mode(environments, autoreset)
-        made: VectorWriter = of_number(self, number, autoreset=mode, timeout=timeout)
+        made: VectorWriter = original(self, number, autoreset=mode, timeout=timeout)
         return made
 
 
-_take_environments(ReplayBuffer)
-_take_environments(Guest)
-_take_environments(StepPacker)
+_accept_environments(ReplayBuffer)
+_accept_environments(Guest)
+_accept_environments(StepPacker)
 
 
-def _of_host_alone(self: Guest, name: str) -> Any:
+def _refuse_host_only(self: Guest, name: str) -> Any:
     """Raises an AttributeError that says why a guest lacks a call that the buffer has."""
     if hasattr(ReplayBuffer, name) and not name.startswith("_"):
         raise AttributeError(
@@ -196,4 +196,4 @@ def _of_host_alone(self: Guest, name: str) -> Any:
 
 
 # The stub leaves `__getattr__` out, because type checkers know the names of a guest.
-setattr(Guest, "__getattr__", _of_host_alone)
+setattr(Guest, "__getattr__", _refuse_host_only)

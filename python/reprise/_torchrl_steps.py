@@ -75,7 +75,7 @@ class Steps(NamedTuple):
                 found &= (_row_bytes(now[1:]) == _row_bytes(after[:-1])).all(axis=1)
         return found
 
-    def loose(self) -> int:
+    def breaks(self) -> int:
         """The number of steps that do not continue the step before, although that does not end."""
         return int((~self._continues() & (self.ends[:-1] == reprise.End.CONTINUE)).sum())
 

@@ -67,13 +67,15 @@ def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]:
     >>> reprise.ends([False, True, False], [False, True, True])
     array([0, 1, 2], dtype=uint8)
     """
-    over = _flags("terminated", terminated)
-    cut = _flags("truncated", truncated)
-    if over.shape != cut.shape:
-        raise ValueError(f"ends: truncated: expected shape {over.shape}; given {cut.shape}")
-    made = np.zeros(over.shape, np.uint8)
-    made[cut] = End.TRUNCATED
-    made[over] = End.TERMINATED
+    is_terminated = _flags("terminated", terminated)
+    is_truncated = _flags("truncated", truncated)
+    if is_terminated.shape != is_truncated.shape:
+        raise ValueError(
+            f"ends: truncated: expected shape {is_terminated.shape}; given {is_truncated.shape}"
+        )
+    made = np.zeros(is_terminated.shape, np.uint8)
+    made[is_truncated] = End.TRUNCATED
+    made[is_terminated] = End.TERMINATED
     return made
 
 

@@ -58,10 +58,10 @@ _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _
 _Read = tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
 
 
-class _Part:
+class _ItemView:
     """What the transitions of a buffer and the marked ones of it have in common."""
 
-    _place = 0  # The index of the selector that draws these transitions.
+    _selector_index = 0  # The index of the selector that draws these transitions.
 
     @property
     def _store(self) -> Any:
@@ -91,7 +91,7 @@ class _Part:
         n = min(batch_size, self.size)
         if n == 0:
             raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
-        sampler = self._store._samplers[self._place]
+        sampler = self._store._samplers[self._selector_index]
         drawn = sampler.sample(n, beta=0.0, draws="independent", timeout=0.0)
         return self._store._transitions(drawn, self._store.device, self._store.use_drq)
 
@@ -104,7 +104,7 @@ class _Part:
         if self.size == 0:
             raise RuntimeError("Cannot sample from an empty buffer. Add transitions first.")
         how: dict[str, Any] = {"beta": 0.0, "draws": "independent"}
-        source = store.replay.selector(self._place).sampler(seed=_seed())
+        source = store.replay.selector(self._selector_index).sampler(seed=_seed())
         stage = source.prefetch(batch_size, depth=queue_size, **how) if async_prefetch else None
         while True:
             batch = source.sample(batch_size, **how) if stage is None else next(stage)
@@ -116,7 +116,7 @@ class _Part:
         now = int(replay.stats()["committed_steps"]), self.size
         read: _Read | None = self._store._reads.get(self._place)
         if read is None or read[0] != now:
-            sampler = replay.selector(self._place).sampler()
+            sampler = replay.selector(self._selector_index).sampler()
             rows = np.empty((3, now[1]), np.int64)
             for first in range(0, now[1], _PIECE):
                 piece = rows[:, first : first + _PIECE]
@@ -139,7 +139,7 @@ class _Part:
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
 
-class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
+class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped to mypy here.
     """A ring of the latest `capacity` transitions, drawn uniformly.
 
     capacity, device, state_keys, image_augmentation_function, use_drq: as in lerobot.
@@ -242,9 +242,9 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
             shards=1,
             storage=self._storage,
         )
-        self._use(replay)
+        self._set_buffer(replay)
 
-    def _use(self, replay: reprise.ReplayBuffer) -> None:
+    def _set_buffer(self, replay: reprise.ReplayBuffer) -> None:
         self._replay = replay
         self._writer = replay.writer()
         self._samplers = [
@@ -295,7 +295,7 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
             end=reprise.End.TERMINATED if done else cut,
             **rows,
         )
-        self._newest = state
+        self._last_state = state
 
     def _array(self, name: str, value: Any) -> NDArray[Any]:
         _, _, dtype, shape = self._fields[name]
@@ -384,23 +384,23 @@ class ReplayBuffer(_Part, theirs.ReplayBuffer):  # type: ignore[misc]  # Untyped
         options, fields = found.buffer.options, found.buffer.schema.fields
         states = {field.name: field for field in fields if field.role == reprise.Role.OBSERVATION}
         images = {str(f.dtype) for name, f in states.items() if name.startswith(OBS_IMAGE)}
-        for name, here, saved in (
+        for name, given, saved in (
             ("offline", self._has_offline, len(options["selectors"]) == 2),
             ("capacity", self.capacity, options["capacity_steps"]),
             ("images", self._images, images.pop() if images else self._images),
             ("state_keys", sorted(self.state_keys or states), sorted(states)),
         ):
-            if here != saved:
-                raise ValueError(f"load: {name} is {here!r}; allowed: {saved!r}, as saved")
-        self._use(found.buffer)
+            if given != saved:
+                raise ValueError(f"load: {name} is {given!r}; allowed: {saved!r}, as saved")
+        self._set_buffer(found.buffer)
         return found.skipped
 
 
-class Offline(_Part):
+class Offline(_ItemView):
     """The marked transitions of a ReplayBuffer, such as demonstrations and interventions; it stands
     for the second buffer of lerobot's learner. The thread that adds to the buffer adds here."""
 
-    _place = 1
+    _selector_index = 1
     _to_dataset = theirs.ReplayBuffer.to_lerobot_dataset  # theirs.ReplayBuffer may become ours.
 
     def __init__(self, buffer: ReplayBuffer) -> None:
@@ -448,7 +448,7 @@ class Offline(_Part):
 class _Rows:
     """One part of all transitions, the oldest first: rows[i], rows[:n]."""
 
-    def __init__(self, part: _Part, path: tuple[str, ...]) -> None:
+    def __init__(self, part: _ItemView, path: tuple[str, ...]) -> None:
         self._part, self._path = part, path
 
     def __len__(self) -> int:

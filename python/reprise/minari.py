@@ -52,11 +52,11 @@ def load(
     with replay.writer(timeout=0.0) as writer:
         for episode in data.iterate_episodes():
             seen = episode.observations
-            over = bool(np.any(episode.terminations))
+            terminated = bool(np.any(episode.terminations))
             writer.append_episode(
                 **reprise.named("" if isinstance(seen, dict) else "obs", seen),
                 **reprise.named(action, episode.actions),
                 **{reward: np.asarray(episode.rewards, np.float32)},
-                end=reprise.End.TERMINATED if over else reprise.End.TRUNCATED,
+                end=reprise.End.TERMINATED if terminated else reprise.End.TRUNCATED,
             )
     return replay

@@ -235,7 +235,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return not continues
 
     @property
-    def _is_here(self) -> bool:
+    def _is_local(self) -> bool:
         """Whether the buffer is in this process."""
         return self._buffer is reprise.ReplayBuffer
 
@@ -355,9 +355,9 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         nothing."""
         if self._replay is None:
             return
-        samplers = {"samplers": [self._sampler]} if self._is_here else {}
+        samplers = {"samplers": [self._sampler]} if self._is_local else {}
         self._replay.save(directory / "replay", **samplers)
-        state = {name: getattr(self, name) for name in _KEPT}
+        state = {name: getattr(self, name) for name in _SAVED_ATTRIBUTES}
         (directory / "counters").write_bytes(pickle.dumps(state))
 
     def load(self, directory: Path) -> None:
@@ -385,7 +385,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         self._clear()
         for name, value in kept.items():
             setattr(self, name, value)
-        if self._is_here:
+        if self._is_local:
             self._replay = replay
             self._sampler = replay.sampler(resume=0)
         else:
@@ -394,14 +394,14 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
 
     def get_state(self) -> dict[str, Any]:
         """The files of a checkpoint, in memory. ValueError for a buffer in shards."""
-        self._check_here("get_state")
+        self._check_local("get_state")
         with tempfile.TemporaryDirectory() as name:
             self.save(Path(name))
             files = [path for path in Path(name).rglob("*") if path.is_file()]
             return {"files": {str(path.relative_to(name)): path.read_bytes() for path in files}}
 
-    def _check_here(self, call: str) -> None:
-        if not self._is_here:
+    def _check_local(self, call: str) -> None:
+        if not self._is_local:
             raise ValueError(
                 f"{call}: a shard that is restarted begins with its checkpoint, which would be "
                 "gone; allowed: save_to_path into a directory that all nodes see"
@@ -419,30 +419,30 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     def save_to_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> str:
         """Saves as RLlib calls it for the parts of an algorithm, also to RLlib's file systems.
         ValueError for a buffer in shards with another file system than the local one."""
-        where, there = _place(path, filesystem)
-        where.create_dir(there, recursive=True)
-        if isinstance(where, fs.LocalFileSystem):
-            self.save(Path(there))
+        file_system, target = _resolve(path, filesystem)
+        file_system.create_dir(target, recursive=True)
+        if isinstance(file_system, fs.LocalFileSystem):
+            self.save(Path(target))
         else:
-            self._check_here("save_to_path")
+            self._check_local("save_to_path")
             with tempfile.TemporaryDirectory() as name:
                 self.save(Path(name))
-                fs.copy_files(name, there, fs.LocalFileSystem(), where)
-        return there
+                fs.copy_files(name, target, fs.LocalFileSystem(), file_system)
+        return target
 
     def restore_from_path(self, path: Any, *, filesystem: Any = None, **kwargs: Any) -> None:
         """Loads as RLlib calls it for the parts of an algorithm."""
-        where, there = _place(path, filesystem)
-        if isinstance(where, fs.LocalFileSystem):
-            self.load(Path(there))
+        file_system, source = _resolve(path, filesystem)
+        if isinstance(file_system, fs.LocalFileSystem):
+            self.load(Path(source))
         else:
             with tempfile.TemporaryDirectory() as name:
-                fs.copy_files(there, name, where, fs.LocalFileSystem())
+                fs.copy_files(source, name, file_system, fs.LocalFileSystem())
                 self.load(Path(name))
 
 
 # Attributes that a checkpoint contains besides steps and priorities.
-_KEPT = (
+_SAVED_ATTRIBUTES = (
     "rng",
     "_fields",
     "_names",
@@ -476,7 +476,7 @@ def _row(names: Any, arrays: Mapping[str, NDArray[Any]], i: int) -> Any:
     return tuple(_row(part, arrays, i) for part in names)
 
 
-def _place(path: Any, filesystem: Any) -> tuple[Any, str]:
+def _resolve(path: Any, filesystem: Any) -> tuple[Any, str]:
     """The file system of a path, which may be a URI, and the path there."""
     path = str(path)
     return (filesystem, path) if filesystem else fs.FileSystem.from_uri(path)

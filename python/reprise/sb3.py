@@ -182,9 +182,9 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
             max_writers=self.n_envs,
             shards=1,  # One shard makes it first in, first out over all environments.
         )
-        self._use(self._replay.sampler(seed=int(np.random.randint(2**31))))
+        self._set_sampler(self._replay.sampler(seed=int(np.random.randint(2**31))))
 
-    def _use(self, sampler: reprise.Sampler) -> None:
+    def _set_sampler(self, sampler: reprise.Sampler) -> None:
         self._writers = self._replay.vector_writer(self.n_envs, autoreset="disabled")
         self._sampler = sampler
 
@@ -216,13 +216,13 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         the episode, which counts only with handle_timeout_termination. ValueError for other shapes.
         """
         rows = {
-            "action": _fitting(action, self._action_shape, self._action_dtype),
-            "reward": _fitting(reward, (self.n_envs,), None),
+            "action": _as_array(action, self._action_shape, self._action_dtype),
+            "reward": _as_array(reward, (self.n_envs,), None),
         }
         now, after = (obs, next_obs) if self._is_dict else ({"": obs}, {"": next_obs})
         for name, (key, shape, dtype) in self._observations.items():
-            rows[name] = _fitting(now[key], shape, dtype)
-            rows["next_" + name] = _fitting(after[key], shape, dtype)
+            rows[name] = _as_array(now[key], shape, dtype)
+            rows["next_" + name] = _as_array(after[key], shape, dtype)
         # As numbers the bools of `done` are Ends: CONTINUE is 0 and TERMINATED is 1.
         ends = np.asarray(done, np.bool_).reshape(self.n_envs).view(np.uint8)
         if self.handle_timeout_termination:
@@ -288,7 +288,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._replay = from_files(state.pop("_files"))
         self.__dict__.update(state)
-        self._use(self._replay.sampler(resume=0))
+        self._set_sampler(self._replay.sampler(resume=0))
 
 
 class DictReplayBuffer(ReplayBuffer):
@@ -387,8 +387,8 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
             self._infos: list[Any] = [{}] * (options["capacity_steps"] + chunks + self.n_envs)
             self._added = 0
 
-    def _use(self, sampler: reprise.Sampler) -> None:
-        super()._use(sampler)
+    def _set_sampler(self, sampler: reprise.Sampler) -> None:
+        super()._set_sampler(sampler)
         self._hindsight = self._replay.hindsight(
             "obs/achieved_goal",
             goal=self.goal_selection_strategy.name.lower(),
@@ -487,7 +487,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         )
 
 
-def _fitting(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
+def _as_array(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     """Converts a value to an array of this shape and, if given, dtype. Returns an array that fits
     as it is."""
     if type(given) is np.ndarray and given.shape == shape and given.dtype == (dtype or given.dtype):

@@ -112,8 +112,8 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
             schema.compress(name)
         return schema
 
-    def _make(self) -> None:
-        self._use(
+    def _create_buffer(self) -> None:
+        self._set_buffer(
             reprise.ReplayBuffer(
                 self._schema(),
                 self.memory_size * self.num_envs,
@@ -125,7 +125,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
             )
         )
 
-    def _use(self, replay: reprise.ReplayBuffer) -> None:
+    def _set_buffer(self, replay: reprise.ReplayBuffer) -> None:
         self._writers = replay.vector_writer(self.num_envs, autoreset="disabled")
         self._sampler = replay.sampler(seed=int(torch.randint(2**31, ())))
         self._replay = replay
@@ -155,7 +155,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         if "terminated" in arrays:
             ends = arrays["terminated"].reshape(-1).astype(np.uint8)  # 1 is End.TERMINATED.
         if self._replay is None:
-            self._make()
+            self._create_buffer()
         writer: Any = self._writers if self.num_envs > 1 else self._writers[0]
         writer.append_transitions(end=ends, **arrays)
 
@@ -198,22 +198,22 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         ValueError, and no change, for others. `compress` is as saved."""
         found = reprise.ReplayBuffer.load(path, storage=self._storage).buffer
         writers, steps = found.options["max_writers"], found.options["capacity_steps"]
-        for name, saved, here in (
+        for name, saved, given in (
             ("the set of tensors", _kinds_of(found.schema), _kinds_of(self._schema())),
             ("num_envs", writers, self.num_envs),
             ("memory_size", steps // writers, self.memory_size),
         ):
-            if saved != here:
-                raise ValueError(f"load: {name} is {saved}; allowed: {here}")
-        self._use(found)
+            if saved != given:
+                raise ValueError(f"load: {name} is {saved}; allowed: {given}")
+        self._set_buffer(found)
 
-    def _not_there(self, *_: Any, **__: Any) -> NoReturn:
+    def _not_supported(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(
             "reprise.skrl has no tensors to read, write or share: use `sample`, or `replay`"
         )
 
-    get_tensor_by_name = set_tensor_by_name = share_memory = _not_there
-    sample_by_index = sample_all = get_sampling_indexes = _not_there
+    get_tensor_by_name = set_tensor_by_name = share_memory = _not_supported
+    sample_by_index = sample_all = get_sampling_indexes = _not_supported
 
 
 def _kinds_of(schema: reprise.Schema) -> dict[str, tuple[Any, ...]]:

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ._memory import Tensors, arrays_of, is_refilled, is_whole, tensors_from
+from ._memory import Tensors, arrays_of, has_full_windows, is_refilled, tensors_from
 from ._mirror import UNSIGNED, Mirror, device_of, mirror, on_host
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Guest, NothingToDraw
@@ -44,7 +44,7 @@ def pinned(nbytes: int) -> NDArray[np.uint8]:
     return made
 
 
-class _Now:
+class _CompletedEvent:
     """The event of a copy that has ended."""
 
     def query(self) -> bool:
@@ -64,7 +64,7 @@ class _Cpu:
     def send(self, host: Any) -> tuple[Any, Any]:
         """Begins to copy a tensor to the device. Returns the tensor there and the event of the
         copy's end, before which the memory of `host` must not change."""
-        return host, _Now()
+        return host, _CompletedEvent()
 
     def receive(self, sent: Any, event: Any) -> None:
         """Makes later work of the caller on the device wait for the tensor."""
@@ -72,7 +72,7 @@ class _Cpu:
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
         """Begins to copy tensors from the device, after the caller's work on them. Returns the
         tensors here and the event of the copies' end."""
-        return [each.cpu() for each in tensors], _Now()
+        return [each.cpu() for each in tensors], _CompletedEvent()
 
 
 class _Cuda:
@@ -105,14 +105,14 @@ class _Cuda:
         sent.record_stream(learner)
 
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
-        here = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
-        for to, each in zip(here, tensors):
+        host = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
+        for to, each in zip(host, tensors):
             # This device's stream does not order the work of another device.
             to.copy_(each, non_blocking=each.device.index == self._index)
         event = torch.cuda.Event()
         # On the learner's stream the copies run after the work that computes the priorities.
         event.record(torch.cuda.current_stream(self._device))
-        return here, event
+        return host, event
 
 
 def _device_of(given: Any) -> Any:
@@ -127,7 +127,7 @@ def _device_of(given: Any) -> Any:
     )
 
 
-class _Memory:
+class _ArrayInterface:
     """Offers the memory of a batch to numpy, and keeps the batch alive."""
 
     def __init__(self, batch: Any, begin: int, nbytes: int) -> None:
@@ -140,7 +140,7 @@ class _Memory:
         }
 
 
-def _begin(array: NDArray[Any]) -> int:
+def _address(array: NDArray[Any]) -> int:
     begin: int = array.__array_interface__["data"][0]
     return begin
 
@@ -153,7 +153,7 @@ def _typed(flat: Any, name: str, shape: tuple[int, ...]) -> Any:
     return made if len(shape) == 1 else made.view(shape)
 
 
-def _form(batch: Any) -> Any:
+def _layout_key(batch: Any) -> Any:
     """What else than its block's size decides the places of a reprise.Batch's columns."""
     return (len(batch), batch._layout()) if isinstance(batch, Batch) else None
 
@@ -165,28 +165,28 @@ class _Layout:
     def __init__(self, batch: Any) -> None:
         found = [one for one in arrays_of(batch) if one[2].dtype.names is None]
         begin, self._kind, self._name = min(
-            (_begin(array), kind, name) for kind, name, array in found
+            (_address(array), kind, name) for kind, name, array in found
         )
-        self._nbytes = max(_begin(array) + array.nbytes for _, _, array in found) - begin
+        self._nbytes = max(_address(array) + array.nbytes for _, _, array in found) - begin
         self._columns = [
-            (kind, name, _begin(array) - begin, array.nbytes, array.shape, array.dtype.name)
+            (kind, name, _address(array) - begin, array.nbytes, array.shape, array.dtype.name)
             for kind, name, array in found
         ]
-        self._lengths = _begin(batch.lengths) - begin
+        self._lengths = _address(batch.lengths) - begin
         self._stacks = {name: batch[name].shape for name in batch.frames}
-        self._form = _form(batch)
+        self._layout_key = _layout_key(batch)
 
     def memory(self, batch: Any) -> Any:
         """A tensor of the bytes of all columns, which keeps the batch alive; None if the columns of
         this batch are at other places."""
-        if _form(batch) != self._form:
+        if _layout_key(batch) != self._layout_key:
             return None
         # A block made for more items may come back with fewer. No column takes less of it, so the
         # way from the first one to the lengths, which come last, tells of them all.
-        begin = _begin((batch.frames if self._kind == "frames" else batch)[self._name])
-        if _begin(batch.lengths) - begin != self._lengths:
+        begin = _address((batch.frames if self._kind == "frames" else batch)[self._name])
+        if _address(batch.lengths) - begin != self._lengths:
             return None
-        return torch.from_numpy(np.asarray(_Memory(batch, begin, self._nbytes)))
+        return torch.from_numpy(np.asarray(_ArrayInterface(batch, begin, self._nbytes)))
 
     def tensors(self, memory: Any, whole: bool) -> Tensors:
         """The Tensors of a batch whose columns are in these bytes, on any device."""
@@ -225,7 +225,7 @@ class Loader(Iterator[Tensors]):
         depth: int,
         timeout: float | None,
     ) -> None:
-        self._closed = self._over = False
+        self._closed = self._exhausted = False
         self._source, self._device, self._depth, self._timeout = source, device, depth, timeout
         self._draw, self._end = draw, end
         # Batches drawn ahead are older, so they are drawn only to hide a copy.
@@ -233,7 +233,7 @@ class Loader(Iterator[Tensors]):
         # Batches whose copies have begun, with their layouts and keys.
         self._ready: deque[tuple[_Layout, Any, Any, bool, Any]] = deque()
         # Batches that the device may still copy from.
-        self._slabs: deque[tuple[Any, Any]] = deque()
+        self._batches_in_copy: deque[tuple[Any, Any]] = deque()
         self._updates: deque[tuple[Any, Any, Any]] = deque()
         self._updated = UpdateResult(0, 0)
         # The last update whose result the source has not returned yet.
@@ -251,8 +251,8 @@ class Loader(Iterator[Tensors]):
         out; TimeoutError and NothingToDraw as Sampler.sample; Closed after `close`; ValueError of
         an earlier `update_priorities`."""
         self._check_open("Loader.__next__")
-        self._apply(most=self._depth)
-        while len(self._ready) < self._ahead and not self._over and self._begin_one():
+        self._apply(max_left=self._depth)
+        while len(self._ready) < self._ahead and not self._exhausted and self._begin_one():
             pass
         if not self._ready:
             raise StopIteration
@@ -269,7 +269,7 @@ class Loader(Iterator[Tensors]):
         try:
             batch = self._draw(timeout=0 if self._ready else self._timeout)
         except (Closed, StopIteration):
-            self._over = True
+            self._exhausted = True
             return False
         except (TimeoutError, NothingToDraw):
             # A rate limiter may wait for steps that come only after the learner's next update.
@@ -286,16 +286,18 @@ class Loader(Iterator[Tensors]):
             layout = self._layout = _Layout(batch)
             memory = layout.memory(batch)
         sent, event = self._device.send(memory)
-        self._slabs.append((event, batch))
-        self._ready.append((layout, sent, event, is_whole(batch), keys))
+        self._batches_in_copy.append((event, batch))
+        self._ready.append((layout, sent, event, has_full_windows(batch), keys))
         return True
 
-    def _free_slabs(self, most: int) -> None:
-        """Gives the memory of copied batches back to its pool; waits until at most `most` batches
-        are left."""
-        while self._slabs and (len(self._slabs) > most or self._slabs[0][0].query()):
-            self._slabs[0][0].synchronize()
-            self._slabs.popleft()
+    def _free_slabs(self, max_left: int) -> None:
+        """Gives the memory of copied batches back to its pool; waits until at most `max_left`
+        batches are left."""
+        while self._batches_in_copy and (
+            len(self._batches_in_copy) > max_left or self._batches_in_copy[0][0].query()
+        ):
+            self._batches_in_copy[0][0].synchronize()
+            self._batches_in_copy.popleft()
 
     def update_priorities(self, keys: Any, priorities: Any) -> None:
         """Sets priorities by the source's `update_priorities`, without waiting for the device.
@@ -311,8 +313,9 @@ class Loader(Iterator[Tensors]):
         """
         self._check_open("Loader.update_priorities")
         priorities = torch.as_tensor(priorities)
-        moves = getattr(getattr(keys, "dtype", None), "names", None) is None  # As in _Layout.
-        if moves:
+        # Keys of a cluster are a structured array, which stays on the CPU.
+        keys_on_device = getattr(getattr(keys, "dtype", None), "names", None) is None
+        if keys_on_device:
             keys = torch.as_tensor(keys)
             if keys.dtype != torch.int64:
                 raise TypeError(f"Loader.update_priorities: keys is {keys.dtype}; allowed: int64")
@@ -322,14 +325,14 @@ class Loader(Iterator[Tensors]):
                 f"{tuple(priorities.shape)}; allowed: (n,) for both"
             )
         values = priorities.detach().to(torch.float32)
-        (values, *here), event = self._device.fetch([values, keys] if moves else [values])
-        self._updates.append((event, here[0].numpy() if moves else keys.copy(), values))
-        self._apply(most=self._depth)
+        (values, *host), event = self._device.fetch([values, keys] if keys_on_device else [values])
+        self._updates.append((event, host[0].numpy() if keys_on_device else keys.copy(), values))
+        self._apply(max_left=self._depth)
 
     def flush(self) -> None:
         """Waits for the updates that are under way, and applies them."""
         self._check_open("Loader.flush")
-        self._apply(most=0)
+        self._apply(max_left=0)
         self._confirm()
 
     def _confirm(self) -> None:
@@ -338,10 +341,10 @@ class Loader(Iterator[Tensors]):
             self._unconfirmed.wait()
             self._unconfirmed = None
 
-    def _apply(self, most: int) -> None:
-        """Applies updates whose copies have ended, in their order, and waits until at most `most`
-        are left."""
-        while self._updates and (len(self._updates) > most or self._updates[0][0].query()):
+    def _apply(self, max_left: int) -> None:
+        """Applies updates whose copies have ended, in their order, and waits until at most
+        `max_left` are left."""
+        while self._updates and (len(self._updates) > max_left or self._updates[0][0].query()):
             event, keys, priorities = self._updates.popleft()
             event.synchronize()
             done = self._source.update_priorities(keys, priorities.numpy())
@@ -357,7 +360,7 @@ class Loader(Iterator[Tensors]):
             return
         self._closed = True
         try:
-            self._apply(most=0)
+            self._apply(max_left=0)
             with suppress(Closed):  # A closed buffer takes no updates.
                 self._confirm()
         finally:

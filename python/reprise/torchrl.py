@@ -164,7 +164,7 @@ class ReplayBuffer:
         self._replay: reprise.ReplayBuffer | None = None
         self._sampler: reprise.Sampler
         self._transform: Any = None
-        self._emptied_at = 0  # Steps committed when `write_count` was last set to 0.
+        self._count_offset = 0  # Steps committed when `write_count` was last set to 0.
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
@@ -176,7 +176,7 @@ class ReplayBuffer:
         """Steps that the buffer holds."""
         return 0 if self._replay is None else len(self._replay)
 
-    def _make(self, steps: Steps) -> None:
+    def _create_buffer(self, steps: Steps) -> None:
         schema = reprise.Schema()
         names = steps.arrays
         observed = {name.removeprefix("next_") for name in names if name.startswith("next_")}
@@ -198,7 +198,7 @@ class ReplayBuffer:
         self._replay, self._sampler = replay, sampler
         self._is_prioritized = _is_prioritized(replay.options["selectors"])
         self._writers: list[StepsWriter] = []
-        self._emptied_at = 0
+        self._count_offset = 0
 
     def _steps(self, data: TensorDictBase) -> Steps:
         return steps_of(data, self.priority_key if self._is_prioritized else None)
@@ -266,10 +266,10 @@ class ReplayBuffer:
             return
         steps = self._steps(data)
         is_summed = getattr(self._options["window"], "n_step", 1) > 1
-        loose = steps.loose() if is_summed and data.names[0] != "time" else 0
-        if 2 * loose > len(data) - 1:
+        breaks = steps.breaks() if is_summed and data.names[0] != "time" else 0
+        if 2 * breaks > len(data) - 1:
             warnings.warn(
-                f"extend: of {len(data)} steps of one environment {loose} do not continue the "
+                f"extend: of {len(data)} steps of one environment {breaks} do not continue the "
                 "one before, and no n steps are summed across them: give steps [E, T] of E "
                 "environments, or environments=E to the buffer",
                 stacklevel=3,
@@ -288,7 +288,7 @@ class ReplayBuffer:
 
     def _append(self, e: int, steps: Steps, trajectory: int | None) -> None:
         if self._replay is None:
-            self._make(steps)
+            self._create_buffer(steps)
         assert self._replay is not None
         while len(self._writers) <= e:
             self._writers.append(StepsWriter(self._replay))
@@ -315,7 +315,7 @@ class ReplayBuffer:
             raise ValueError("sample: batch_size is missing: give it here or to ReplayBuffer")
         if self._replay is None:
             raise TimeoutError("sample: the buffer is empty")
-        made = self._read(tensordict(self._sampler.sample(n, beta=self.beta, timeout=0.0)))
+        made = self._transformed(tensordict(self._sampler.sample(n, beta=self.beta, timeout=0.0)))
         if return_info:
             return made, {"index": made["index"], "priority_weight": made["priority_weight"]}
         return made
@@ -329,7 +329,7 @@ class ReplayBuffer:
         while True:
             yield self.sample()
 
-    def _read(self, data: TensorDict) -> Any:
+    def _transformed(self, data: TensorDict) -> Any:
         return data if self._transform is None else self._transform(data)
 
     def __getitem__(self, index: int | torch.Tensor | NDArray[np.int64]) -> TensorDict:
@@ -345,18 +345,18 @@ class ReplayBuffer:
             )
         try:
             keys = _keys(index)
-            there = None if self._replay is None else self._replay.gather(keys)
+            batch = None if self._replay is None else self._replay.gather(keys)
         except (ValueError, TypeError):
             raise IndexError(
                 f'ReplayBuffer: of the indices {index!r} one is none; allowed: "index" of samples'
             ) from None
-        gone = len(keys) if there is None else int((there.lengths == 0).sum())
-        if there is None or gone:
+        gone = len(keys) if batch is None else int((batch.lengths == 0).sum())
+        if batch is None or gone:
             raise IndexError(
                 f"ReplayBuffer: {gone} of {len(keys)} transitions are gone; allowed: "
                 '"index" of those that are there'
             )
-        made = self._read(tensordict(there))
+        made = self._transformed(tensordict(batch))
         return made if np.ndim(index) else made[0]
 
     def update_priority(self, index: Any, priority: Any) -> reprise.UpdateResult:
@@ -419,7 +419,7 @@ class ReplayBuffer:
     def write_count(self) -> int:
         """Transitions written since the buffer was made, or emptied."""
         written = 0 if self._replay is None else self._replay.stats()["committed_steps"]
-        return int(written) - self._emptied_at
+        return int(written) - self._count_offset
 
     def empty(self, empty_write_count: bool = True) -> None:
         """Removes all transitions. empty_write_count: whether `write_count` begins at 0 again."""
@@ -429,7 +429,7 @@ class ReplayBuffer:
             self._writers = []
             self._replay.clear()
             if empty_write_count:
-                self._emptied_at += self.write_count
+                self._count_offset += self.write_count
 
     def dumps(self, path: str | PathLike[str]) -> None:
         """Saves a checkpoint of the buffer in a directory. ValueError while it is empty."""

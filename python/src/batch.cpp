@@ -28,7 +28,7 @@ nb::object frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   const BatchPool& pool = *batch.pool;
   std::vector<std::size_t> shape = field.spec.shape;
-  shape.insert(shape.begin(), {batch.n, pool.stack + pool.ahead});
+  shape.insert(shape.begin(), {batch.n, pool.stack + pool.full_steps});
   return view_of(field.spec.dtype, shape, batch.batch.frames(field.field).data(), self);
 }
 
@@ -41,7 +41,7 @@ nb::object stacks_at(nb::handle self, const FieldInfo& field, std::size_t begin)
   const BatchObject& batch = batch_of(self);
   const BatchPool& pool = *batch.pool;
   const std::size_t frame = field.spec.bytes;
-  std::vector<std::size_t> strides{frame * (pool.stack + pool.ahead)};
+  std::vector<std::size_t> strides{frame * (pool.stack + pool.full_steps)};
   strides.insert(strides.end(), (pool.steps != 0 ? 1U : 0U) + (pool.stack != 1 ? 1U : 0U), frame);
   std::size_t inner = frame;
   for (const std::size_t dimension : field.spec.shape) {
@@ -62,12 +62,12 @@ nb::object now(nb::handle self, const FieldInfo& field) {
 
 /// The next observations: a view of the frames for sequences, and if every window is whole; else a
 /// copy.
-nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
+nb::object next_from_frames(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   if (batch.pool->steps != 0) {
     return stacks_at(self, field, 1);
   }
-  const std::size_t n_step = batch.pool->ahead;
+  const std::size_t n_step = batch.pool->full_steps;
   const std::span<const std::uint32_t> lengths =
       batch.batch.lengths().first(std::min(batch.n, batch.batch.size()));
   if (std::ranges::all_of(lengths, [=](std::uint32_t length) { return length == n_step; })) {
@@ -85,7 +85,7 @@ nb::object next_of_frames(nb::handle self, const FieldInfo& field) {
 nb::object next(nb::handle self, const FieldInfo& field) {
   const BatchObject& batch = batch_of(self);
   if (has_frames(batch, field)) {
-    return next_of_frames(self, field);
+    return next_from_frames(self, field);
   }
   return view_of(field.spec.dtype, shape_of(batch, field), batch.batch.next(field.field).data(),
                  self);
@@ -98,38 +98,38 @@ nb::object returns(nb::handle self, const FieldInfo& field) {
 }
 
 /// A column with a value for each step, which batches have only if items go on across episodes.
-struct OfStream {
+struct StreamColumn {
   const char* name;
   std::span<bool> (Batch::*column)() const;
 };
-constexpr OfStream kOfStream[] = {{"is_first", &Batch::is_first},
-                                  {"terminated", &Batch::terminated},
-                                  {"truncated", &Batch::truncated}};
+constexpr StreamColumn kStreamColumns[] = {{"is_first", &Batch::is_first},
+                                           {"terminated", &Batch::terminated},
+                                           {"truncated", &Batch::truncated}};
 
 /// The column with this name; null if the batch has none.
-const OfStream* of_stream(const BatchObject& batch, PyObject* name) {
-  if (!batch.pool->streams || PyUnicode_Check(name) == 0) {
+const StreamColumn* find_stream_column(const BatchObject& batch, PyObject* name) {
+  if (!batch.pool->crosses_episodes || PyUnicode_Check(name) == 0) {
     return nullptr;
   }
-  const auto* const found = std::ranges::find_if(kOfStream, [name](const OfStream& one) {
+  const auto* const found = std::ranges::find_if(kStreamColumns, [name](const StreamColumn& one) {
     return PyUnicode_CompareWithASCIIString(name, one.name) == 0;
   });
-  return found != std::end(kOfStream) ? found : nullptr;
+  return found != std::end(kStreamColumns) ? found : nullptr;
 }
 
 nb::object item(nb::handle self, PyObject* name) {
   const BatchObject& batch = batch_of(self);
   const FieldTable& table = batch.table();
-  const Named named = table.find(name);
-  if (const OfStream* const found = of_stream(batch, name); found != nullptr) {
+  const NamedField named = table.find(name);
+  if (const StreamColumn* const found = find_stream_column(batch, name); found != nullptr) {
     return view_of(DType::Bool, {{batch.n, batch.pool->steps}},
                    (batch.batch.*found->column)().data(), self);
   }
   if (named.field == nullptr) {
-    const std::string message = "no field " + repr_of(name) +
-                                "; fields: " + table.names(~std::uint64_t{0}) + ", " +
-                                table.names(table.observations(), "next_") +
-                                (batch.pool->streams ? ", is_first, terminated, truncated" : "");
+    const std::string message =
+        "no field " + repr_of(name) + "; fields: " + table.names(~std::uint64_t{0}) + ", " +
+        table.names(table.observations(), "next_") +
+        (batch.pool->crosses_episodes ? ", is_first, terminated, truncated" : "");
     PyErr_SetObject(PyExc_KeyError, text_of(message).ptr());
     throw nb::python_error();
   }
@@ -190,8 +190,8 @@ nb::list names(nb::handle self) {
       names.append(nb::handle(field.next_name));
     }
   }
-  for (const OfStream& one : kOfStream) {
-    if (batch_of(self).pool->streams) {
+  for (const StreamColumn& one : kStreamColumns) {
+    if (batch_of(self).pool->crosses_episodes) {
       names.append(text_of(one.name));
     }
   }
@@ -207,7 +207,9 @@ nb::object iterate(nb::handle self) {
 }
 
 int contains(BatchObject& batch, PyObject* name) {
-  return batch.table().find(name).field != nullptr || of_stream(batch, name) != nullptr ? 1 : 0;
+  return batch.table().find(name).field != nullptr || find_stream_column(batch, name) != nullptr
+             ? 1
+             : 0;
 }
 
 Py_ssize_t length(BatchObject& batch) {
@@ -271,9 +273,9 @@ BatchPool::BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const 
       window(items),
       has_returns(reprise::has_returns(window)),
       unique_frames(unique),
-      streams(continues(window)),
+      crosses_episodes(continues(window)),
       steps(sequence_steps(window)),
-      ahead(steps != 0 ? steps : std::get<Transitions>(window).n_step),
+      full_steps(steps != 0 ? steps : std::get<Transitions>(window).n_step),
       stack(std::visit([](const auto& kind) { return kind.frame_stack; }, window)) {
   if (allocator.is_valid()) {
     memory_ = std::make_unique<UserMemory>(allocator);
@@ -305,20 +307,20 @@ void* UserMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   // With these extra bytes the memory has an aligned part that is large enough.
   const std::size_t asked = bytes + alignment - 1;
   const nb::object given =
-      vocabulary("bytes_of")(allocator_(asked), (what_.text() + " gave").c_str(), true);
+      vocabulary("bytes_of")(allocator_(asked), (argument_.text() + " gave").c_str(), true);
   const Array memory(given);
   if (memory.size() < asked) {
-    fail(what_, " gave ", memory.size(), " bytes; asked for ", asked);
+    fail(argument_, " gave ", memory.size(), " bytes; asked for ", asked);
   }
   void* at = memory.data();
   std::size_t room = asked;
   std::align(alignment, bytes, at, room);
-  taken_.insert_or_assign(at, given);
+  allocations_.insert_or_assign(at, given);
   return at;
 }
 
 void UserMemory::do_deallocate(void* at, std::size_t /*bytes*/, std::size_t /*alignment*/) {
-  taken_.erase(at);
+  allocations_.erase(at);
 }
 
 void bind_batch(nb::module_& module) {

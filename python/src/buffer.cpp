@@ -196,11 +196,11 @@ const unsigned& Origin::forks() noexcept {
   return count;
 }
 
-void Origin::check_open(const char* call, unsigned known) {
-  if (takes_nothing()) {
+void Origin::check_open(const char* call, unsigned expected_count) {
+  if (refuses_steps()) {
     throw Closed(std::string(call) + ": the buffer is closed; no step was taken");
   }
-  if (restored != known) {
+  if (restore_count != expected_count) {
     throw Closed(std::string(call) + ": the buffer was restored since; make another writer");
   }
 }

@@ -43,7 +43,7 @@ class SharedBuffer final : public AnyBuffer {
     return buffer.selector(selector).update(keys, priorities);
   }
   [[nodiscard]] Stats stats() override { return buffer.stats(); }
-  [[nodiscard]] bool takes_nothing() override { return buffer.closed(); }
+  [[nodiscard]] bool refuses_steps() override { return buffer.closed(); }
 
   [[nodiscard]] std::size_t max_writers() const { return buffer.options().max_writers; }
 
@@ -61,7 +61,7 @@ struct BufferObject {
   [[nodiscard]] ReplayBuffer& core() const noexcept { return shared->buffer; }
 
   /// The index of the selector by which the buffer's own calls draw, the first.
-  [[nodiscard]] static constexpr std::size_t place() noexcept { return 0; }
+  [[nodiscard]] static constexpr std::size_t selector_index() noexcept { return 0; }
 
   std::shared_ptr<SharedBuffer> shared;
   /// The batches that `gather` fills; null before the first call.
@@ -96,7 +96,7 @@ struct SelectorObject {
   [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
   [[nodiscard]] SelectorHandle core() const { return buffer().selector(index); }
-  [[nodiscard]] std::size_t place() const noexcept { return index; }
+  [[nodiscard]] std::size_t selector_index() const noexcept { return index; }
 
   std::shared_ptr<SharedBuffer> shared;
   std::size_t index;
@@ -106,7 +106,7 @@ struct SelectorObject {
 /// write to it. Call it after the last code of the user has run, because such code may make another
 /// call, which overwrites the copy.
 template <class T>
-std::span<const T> copied(std::span<const T> given) {
+std::span<const T> copy_in_thread(std::span<const T> given) {
   thread_local std::vector<T> own;
   own.assign(given.begin(), given.end());
   return own;
@@ -116,8 +116,8 @@ std::span<const T> copied(std::span<const T> given) {
 [[nodiscard]] nb::object result_of(const UpdateResult& result);
 
 /// A batch of n items that `gather` fills without the GIL.
-[[nodiscard]] nb::object gathered(BufferObject& self, std::size_t n,
-                                  const std::function<void(Batch&)>& gather);
+[[nodiscard]] nb::object gather_batch(BufferObject& self, std::size_t n,
+                                      const std::function<void(Batch&)>& gather);
 
 /// reprise.Host, with its thread.
 [[nodiscard]] nb::object make_host(const std::shared_ptr<SharedBuffer>& shared,
@@ -135,7 +135,7 @@ void bind_checkpoints(nb::module_& module, Type<BufferObject>& type);
 class UserMemory final : public std::pmr::memory_resource {
  public:
   explicit UserMemory(const Allocator& allocator)
-      : allocator_(nb::borrow(allocator)), what_(allocator.what) {}
+      : allocator_(nb::borrow(allocator)), argument_(allocator.what) {}
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
   ~UserMemory() override = default;
@@ -148,8 +148,8 @@ class UserMemory final : public std::pmr::memory_resource {
   }
 
   nb::object allocator_;
-  What what_;
-  std::unordered_map<void*, nb::object> taken_;
+  ArgumentName argument_;
+  std::unordered_map<void*, nb::object> allocations_;
 };
 
 /// What the batches of a sampler share: the fields, and the memory of released batches, which the
@@ -167,10 +167,10 @@ class BatchPool {
   const Window window;
   const bool has_returns;
   const bool unique_frames;
-  const bool streams;       ///< Whether items go on across ends of episodes.
-  const std::size_t steps;  ///< The T of sequences, or 0.
-  const std::size_t ahead;  ///< Steps of an item that was not cut short: T, or n_step.
-  const std::size_t stack;  ///< Frames in a stack.
+  const bool crosses_episodes;   ///< Whether items go on across ends of episodes.
+  const std::size_t steps;       ///< The T of sequences, or 0.
+  const std::size_t full_steps;  ///< Steps of an item that was not cut short: T, or n_step.
+  const std::size_t stack;       ///< Frames in a stack.
 
   /// A batch with room for n items, or for more unless it has to be exactly n.
   [[nodiscard]] Batch take(std::size_t n, bool exactly = false);

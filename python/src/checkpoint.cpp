@@ -95,10 +95,10 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
     if (&self_of<SamplerObject>(one.ptr()).origin() != &buffer) {
       throw std::invalid_argument(what + "] is of another buffer; allowed: of this one");
     }
-    const auto twin = std::find_if(read.kept.begin(), read.kept.end(),
-                                   [one](const nb::object& other) { return other.is(one); });
-    if (twin != read.kept.end()) {
-      fail(what, "] is samplers[", twin - read.kept.begin(), "] too; allowed: each once");
+    const auto duplicate = std::find_if(read.kept.begin(), read.kept.end(),
+                                        [one](const nb::object& other) { return other.is(one); });
+    if (duplicate != read.kept.end()) {
+      fail(what, "] is samplers[", duplicate - read.kept.begin(), "] too; allowed: each once");
     }
     read.kept.push_back(nb::borrow(one));
   }
@@ -117,7 +117,7 @@ nb::dict dict_of(Attachments& attached) {
         checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size())));
     char* const to = PyBytes_AsString(object.ptr());
     {
-      const Released released(bytes.size() > kCopyWithGil);
+      const GilRelease released(bytes.size() > kCopyWithGil);
       std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(to));
       bytes = {};
     }
@@ -195,7 +195,7 @@ nb::object restore(BufferObject& self, const std::filesystem::path& directory) {
   run_interruptibly([&](std::stop_token stop) {
     restored = self.buffer().restore(directory, {.stop = std::move(stop)});
   });
-  ++self.shared->restored;
+  ++self.shared->restore_count;
   return vocabulary("RestoreResult")(list_of(restored.skipped), dict_of(restored.attachments));
 }
 
@@ -227,13 +227,13 @@ class AutosaveObject {
 nb::object autosave(BufferObject& self, CallName call, const std::filesystem::path& directory,
                     double every, int compression, std::size_t keep,
                     std::uint64_t bytes_per_second) {
-  constexpr double kMostSeconds = 1e9;  // As nanoseconds they fit in 64 bits.
+  constexpr double kMaxSeconds = 1e9;  // As nanoseconds they fit in 64 bits.
   if (!(every > 0.0)) {
-    fail(What(call.text, "every"), " is ", every, "; allowed: above 0");
+    fail(ArgumentName(call.text, "every"), " is ", every, "; allowed: above 0");
   }
   AutosaveOptions options;
   options.every = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::min(every, kMostSeconds)));
+      std::chrono::duration<double>(std::min(every, kMaxSeconds)));
   options.compression.level = compression;
   options.keep = keep;
   options.bytes_per_second = bytes_per_second;

@@ -16,7 +16,7 @@ namespace reprise::python {
 class SharedGuest final : public AnyBuffer {
   /// Turns any exception of a call into Closed if the host is gone.
   template <class Call>
-  auto of_host(const Call& call) const {
+  auto call_host(const Call& call) const {
     try {
       return HostHook::run(call);
     } catch (const std::runtime_error&) {
@@ -33,24 +33,24 @@ class SharedGuest final : public AnyBuffer {
 
   [[nodiscard]] const Schema& schema() const override { return guest_.schema(); }
   [[nodiscard]] Writer writer(const WriterOptions& options) override {
-    return of_host([&] { return guest_.writer(options); });
+    return call_host([&] { return guest_.writer(options); });
   }
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments, const WriterOptions& options,
                                            AutoReset autoreset) override {
-    return of_host([&] { return guest_.vector_writer(environments, options, autoreset); });
+    return call_host([&] { return guest_.vector_writer(environments, options, autoreset); });
   }
   [[nodiscard]] AnySampler sampler(const SamplerOptions& options, std::size_t selector) override {
-    return of_host([&] { return guest_.sampler(options, selector); });
+    return call_host([&] { return guest_.sampler(options, selector); });
   }
   UpdateResult update_priorities(std::span<const ItemKey> keys, std::span<const float> priorities,
                                  std::size_t selector) override {
     return guest_.update_priorities(keys, priorities, selector);
   }
   [[nodiscard]] Stats stats() override {
-    return of_host([&] { return guest_.stats(); });
+    return call_host([&] { return guest_.stats(); });
   }
   /// False after `close` of this guest: its writers still append, by connections of their own.
-  [[nodiscard]] bool takes_nothing() override { return !closed_here_ && guest_.closed(); }
+  [[nodiscard]] bool refuses_steps() override { return !closed_here_ && guest_.closed(); }
 
   [[nodiscard]] std::size_t max_writers() const { return guest_.max_writers(); }
   void close() {
@@ -70,7 +70,7 @@ struct GuestObject {
 
   [[nodiscard]] Origin::Call enter(const char* call) const { return {*shared, call}; }
 
-  [[nodiscard]] static constexpr std::size_t place() noexcept { return 0; }
+  [[nodiscard]] static constexpr std::size_t selector_index() noexcept { return 0; }
 
   std::shared_ptr<SharedGuest> shared;
 };

@@ -20,13 +20,13 @@ nb::object selector(BufferObject& self, std::size_t place) {
 
 nb::object update(SelectorObject& self, CallName call, const Keys& keys,
                   const Priorities& priorities) {
-  return updated(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
+  return run_update(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
     return self.core().update(own_keys, own_priorities);
   });
 }
 
 nb::object priorities(SelectorObject& self, const Keys& given) {
-  const std::vector<ItemKey> keys = own(given);
+  const std::vector<ItemKey> keys = copy_of(given);
   nb::object made = empty_array(DType::F32, {{keys.size()}});
   const std::span into(reinterpret_cast<float*>(Array(made).data()), keys.size());
   without_gil([&] { self.core().priorities(keys, into); });
@@ -39,9 +39,9 @@ nb::object totals(SelectorObject& self) {
 
 /// reprise.Episodes: items of a buffer by episode and position.
 struct EpisodesObject {
-  [[nodiscard]] BufferObject& of() const { return self_of<BufferObject>(buffer.ptr()); }
-  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return of().enter(call); }
-  [[nodiscard]] Episodes core() const { return of().buffer().episodes(); }
+  [[nodiscard]] BufferObject& owner() const { return self_of<BufferObject>(buffer.ptr()); }
+  [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return owner().enter(call); }
+  [[nodiscard]] Episodes core() const { return owner().buffer().episodes(); }
 
   nb::object buffer;
 };
@@ -59,13 +59,13 @@ nb::object find(EpisodesObject& self, std::uint64_t episode, std::uint64_t posit
 
 nb::object update_episode(EpisodesObject& self, std::uint64_t episode, std::uint64_t position,
                           const Priorities& given, std::size_t selector) {
-  const auto priorities = copied(given.values);
+  const auto priorities = copy_in_thread(given.values);
   return result_of(without_gil(
       [&] { return self.core().update_priorities(episode, position, priorities, selector); }));
 }
 
 nb::object sums(EpisodesObject& self, const Keys& given, std::size_t selector) {
-  const std::vector<ItemKey> keys = own(given);
+  const std::vector<ItemKey> keys = copy_of(given);
   const std::array<nb::object, 2> made{empty_array(DType::F64, {{keys.size()}}),
                                        empty_array(DType::F64, {{keys.size()}})};
   const auto into = [&](std::size_t i) {
@@ -78,8 +78,8 @@ nb::object sums(EpisodesObject& self, const Keys& given, std::size_t selector) {
 
 nb::object gather(EpisodesObject& self, std::uint64_t episode, std::uint64_t position,
                   std::size_t steps) {
-  return gathered(self.of(), steps,
-                  [&](Batch& batch) { self.core().gather(episode, position, steps, batch); });
+  return gather_batch(self.owner(), steps,
+                      [&](Batch& batch) { self.core().gather(episode, position, steps, batch); });
 }
 
 }  // namespace

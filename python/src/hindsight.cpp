@@ -56,9 +56,9 @@ nb::object array_over(nb::handle given) {
     return {};
   }
   nb::object made = array_of(given, "goals");
-  const auto there = nb::cast<std::uintptr_t>(given.attr("data_ptr")());
+  const auto data_pointer = nb::cast<std::uintptr_t>(given.attr("data_ptr")());
   const Array read(made);
-  const bool shares = reinterpret_cast<std::uintptr_t>(read.data()) == there;
+  const bool shares = reinterpret_cast<std::uintptr_t>(read.data()) == data_pointer;
   return shares || read.size() == 0 ? made : nb::object();
 }
 
@@ -76,8 +76,9 @@ class HindsightObject {
   std::vector<std::size_t> shape_;  ///< The shape of one goal.
   DType type_;
   Hindsight hindsight_;
-  /// `SharedBuffer::restored` when `hindsight_` was made, which can only read the buffer of then.
-  unsigned made_after_;
+  /// `SharedBuffer::restore_count` when `hindsight_` was made, which can only read the buffer of
+  /// then.
+  unsigned restore_count_;
   bool in_use_ = false;
 };
 
@@ -87,17 +88,17 @@ HindsightObject::HindsightObject(std::shared_ptr<SharedBuffer> buffer, const Fie
       shape_(achieved.spec.shape),
       type_(achieved.spec.dtype),
       hindsight_(buffer_->buffer.hindsight(achieved.field, options)),
-      made_after_(buffer_->restored) {}
+      restore_count_(buffer_->restore_count) {}
 
 nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, ArrayLike given) {
-  if (made_after_ != buffer_->restored) {
+  if (restore_count_ != buffer_->restore_count) {
     throw Closed(std::string(call.text) +
                  ": the buffer was restored since; make another Hindsight");
   }
-  const std::vector<ItemKey> keys = own(given_keys);
+  const std::vector<ItemKey> keys = copy_of(given_keys);
   std::vector<std::size_t> shape = shape_;
   shape.insert(shape.begin(), keys.size());
-  const What what(call.text, "goals");
+  const ArgumentName what(call.text, "goals");
   const auto refuse = [&](const std::string& instead) {
     fail(what, ": expected a writable, contiguous array, ", described(name_of(type_), shape),
          "; given ", instead);
@@ -105,7 +106,7 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
   const nb::object array = array_over(given);
   if (!array.is_valid()) {
     fail<WrongKind>(what, ": expected an array or a tensor on the CPU, ",
-                    described(name_of(type_), shape), "; given ", kind_text(given));
+                    described(name_of(type_), shape), "; given ", python_type_name(given));
   }
   const Array goals(array);
   if (!goals.is(type_) || !std::ranges::equal(goals.shape(), shape)) {
@@ -131,7 +132,7 @@ nb::object make_hindsight(BufferObject& self, CallName call, const std::string& 
       return make_object<HindsightObject>(self.shared, field, options);
     }
   }
-  fail(What(call.text, "achieved"), " is '", achieved,
+  fail(ArgumentName(call.text, "achieved"), " is '", achieved,
        "'; allowed: ", table.names(table.observations()));
 }
 

@@ -20,15 +20,15 @@ nb::object result_of(const UpdateResult& result) {
   return made;
 }
 
-nb::object updated(CallName call, const Keys& keys, const Priorities& priorities,
-                   const PriorityUpdate& update) {
+nb::object run_update(CallName call, const Keys& keys, const Priorities& priorities,
+                      const PriorityUpdate& update) {
   const std::size_t n = keys.values.size();
   if (n != priorities.values.size()) {
-    fail(What(call.text, "priorities"), ": expected float32 of shape (", n,
+    fail(ArgumentName(call.text, "priorities"), ": expected float32 of shape (", n,
          ",), one for each key; given shape (", priorities.values.size(), ",)");
   }
-  const auto own_keys = copied(keys.values);
-  const auto own_priorities = copied(priorities.values);
+  const auto own_keys = copy_in_thread(keys.values);
+  const auto own_priorities = copy_in_thread(priorities.values);
   return result_of(
       without_gil([&] { return HostHook::run([&] { return update(own_keys, own_priorities); }); }));
 }
@@ -37,14 +37,14 @@ namespace {
 
 nb::object update_priorities(BufferObject& self, CallName call, const Keys& keys,
                              const Priorities& priorities) {
-  return updated(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
+  return run_update(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
     return self.buffer().update_priorities(own_keys, own_priorities);
   });
 }
 
-nb::object update_of_guest(GuestObject& self, CallName call, const Keys& keys,
-                           const Priorities& priorities, std::size_t selector) {
-  return updated(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
+nb::object update_guest(GuestObject& self, CallName call, const Keys& keys,
+                        const Priorities& priorities, std::size_t selector) {
+  return run_update(call, keys, priorities, [&](auto own_keys, auto own_priorities) {
     return self.shared->update_priorities(own_keys, own_priorities, selector);
   });
 }
@@ -52,12 +52,12 @@ nb::object update_of_guest(GuestObject& self, CallName call, const Keys& keys,
 /// The values of an update: one for each key, or for sequences one for each step of its window.
 nb::object values_from(const char* call, nb::handle given, const FieldInfo& field,
                        const Window& window, std::size_t keys, Value& value) {
-  const What what(call, "values");
+  const ArgumentName what(call, "values");
   nb::object array = array_of(given, what);
   const Array read(array);
   const std::size_t steps = sequence_steps(window);
   if (steps == 0 || read.shape().size() != field.spec.shape.size() + 2) {
-    value.take(array, field, {call}, keys);
+    value.assign(array, field, {call}, keys);
     return array;
   }
   if (static_cast<std::size_t>(read.shape()[0]) != keys ||
@@ -71,26 +71,26 @@ nb::object values_from(const char* call, nb::handle given, const FieldInfo& fiel
     shape.append(size);
   }
   array = array.attr("reshape")(nb::tuple(shape));
-  value.take(array, field, {call}, keys * steps);
+  value.assign(array, field, {call}, keys * steps);
   return array;
 }
 
 nb::object update(BufferObject& self, CallName call, const Keys& keys, const std::string& name,
                   ArrayLike given, std::size_t skip) {
-  const Named named = self.shared->table.find(nb::str(name.c_str()).ptr());
+  const NamedField named = self.shared->table.find(nb::str(name.c_str()).ptr());
   if (named.field == nullptr || !named.field->traits().changes) {
     std::uint64_t mutable_columns = 0;
     for (const FieldInfo& field : self.shared->table.fields()) {
       mutable_columns |= field.traits().changes ? field.bit() : 0;
     }
-    fail(What(call.text, "field"), " is '", name,
+    fail(ArgumentName(call.text, "field"), " is '", name,
          "'; allowed: mutable columns, of which the schema has: ",
          self.shared->table.names(mutable_columns));
   }
   Value value;
   const nb::object values =
       values_from(call.text, given, *named.field, self.shared->window, keys.values.size(), value);
-  const auto own_keys = copied(keys.values);
+  const auto own_keys = copy_in_thread(keys.values);
   const FieldSpec& spec = named.field->spec;
   const std::span bytes(value.data(), Array(values).size() / spec.elements * spec.bytes);
   return result_of(
@@ -118,8 +118,8 @@ void add_update_priorities(Type<BufferObject>& type) {
 }
 template <>
 void add_update_priorities(Type<GuestObject>& type) {
-  type.method<&update_of_guest>("update_priorities", "UpdateResult", kUpdate, arg("keys"),
-                                arg("priorities"), arg("selector", 0U));
+  type.method<&update_guest>("update_priorities", "UpdateResult", kUpdate, arg("keys"),
+                             arg("priorities"), arg("selector", 0U));
 }
 
 void bind_updates(Type<BufferObject>& type) {
@@ -146,7 +146,8 @@ that does not convert. Do not write to values during the call, which gives the G
       arg("keys"), arg("field"), arg("values"), keyword("skip", 0U));
 }
 
-nb::object gathered(BufferObject& self, std::size_t n, const std::function<void(Batch&)>& gather) {
+nb::object gather_batch(BufferObject& self, std::size_t n,
+                        const std::function<void(Batch&)>& gather) {
   if (!self.pool) {
     self.pool = std::make_shared<BatchPool>(*self.shared, Allocator());
   }
@@ -159,13 +160,13 @@ nb::object gathered(BufferObject& self, std::size_t n, const std::function<void(
 namespace {
 
 nb::object gather(BufferObject& self, const Keys& given) {
-  const std::vector<ItemKey> keys = own(given);
-  return gathered(self, keys.size(), [&](Batch& batch) { self.buffer().gather(keys, batch); });
+  const std::vector<ItemKey> keys = copy_of(given);
+  return gather_batch(self, keys.size(), [&](Batch& batch) { self.buffer().gather(keys, batch); });
 }
 
 std::size_t remove(BufferObject& self, const Keys& given) {
-  const std::vector<ItemKey> keys = own(given);
-  const Released released;
+  const std::vector<ItemKey> keys = copy_of(given);
+  const GilRelease released;
   return self.buffer().remove(keys);
 }
 

@@ -97,7 +97,7 @@ Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls
              "mix([replay, other], n), or with counts mix([(replay, 4), (other, 4)])");
   for (const nb::handle part : nb::list(given)) {
     const std::string name = "parts[" + std::to_string(buffers.size()) + "]";
-    const What what(call, name);
+    const ArgumentName what(call, name);
     nb::object replay = nb::borrow(part);
     if (n == 0) {
       const bool pair = PySequence_Check(part.ptr()) != 0 && PySequence_Size(part.ptr()) == 2;
@@ -113,7 +113,7 @@ Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls
     if (nb::isinstance<SelectorObject>(replay)) {
       const auto& selector = self_of<SelectorObject>(replay.ptr());
       buffers.push_back(selector.shared);
-      selectors.push_back(selector.place());
+      selectors.push_back(selector.selector_index());
     } else {
       buffers.push_back(self_of<BufferObject>(replay.ptr()).shared);
       selectors.push_back(0);
@@ -148,7 +148,7 @@ class MixObject {
         pool_(std::make_shared<BatchPool>(*buffers_.front(), allocator, options.unique_frames)),
         hook_([this] { return buffers_[mixed_->waits_for()]->stats(); }) {
     for (const auto& buffer : buffers_) {
-      restored_.push_back(buffer->restored);
+      restore_counts_.push_back(buffer->restore_count);
     }
   }
 
@@ -164,23 +164,23 @@ class MixObject {
   };
   [[nodiscard]] Entered enter(const char* call) { return {*this, call}; }
 
-  nb::object sample(CallName call, std::optional<Count> n, const HowDrawn& how,
+  nb::object sample(CallName call, std::optional<Count> n, const DrawOptions& how,
                     std::chrono::nanoseconds timeout);
-  nb::object prefetch(CallName call, std::optional<Count> n, std::size_t depth, const HowDrawn& how,
-                      Allocator allocator, std::chrono::nanoseconds timeout,
+  nb::object prefetch(CallName call, std::optional<Count> n, std::size_t depth,
+                      const DrawOptions& how, Allocator allocator, std::chrono::nanoseconds timeout,
                       std::optional<std::uint64_t> seed);
   nb::object update_priorities(CallName call, const Keys& keys, const Priorities& priorities) {
     check_current(call.text);
-    return updated(call, keys, priorities, [this](auto own_keys, auto own_priorities) {
+    return run_update(call, keys, priorities, [this](auto own_keys, auto own_priorities) {
       return mixed_->update_priorities(own_keys, own_priorities);
     });
   }
 
   [[nodiscard]] Py_ssize_t size() { return static_cast<Py_ssize_t>(mixed_->size()); }
-  [[nodiscard]] MixOf drawn_by() const { return {mixed_.get(), buffers_.front().get()}; }
+  [[nodiscard]] MixSource mix_source() const { return {mixed_.get(), buffers_.front().get()}; }
   [[nodiscard]] nb::object parts() const;
   template <auto kOne>
-  [[nodiscard]] nb::object of_parts() const {
+  [[nodiscard]] nb::object per_part() const {
     return to_python(mixed_->statuses() |
                      std::views::transform([](const SampleStatus& of) { return of.*kOne; }));
   }
@@ -194,12 +194,13 @@ class MixObject {
   const Parts parts_;
   const Buffers& buffers_;
   const SamplerOptions options_;
-  /// `SharedBuffer::restored` of each buffer when the mix was made.
-  std::vector<unsigned> restored_;
+  /// `SharedBuffer::restore_count` of each buffer when the mix was made.
+  std::vector<unsigned> restore_counts_;
   const std::unique_ptr<MixedSampler> mixed_;
   const std::shared_ptr<BatchPool> pool_;
   SignalHook hook_;
-  nb::object begun_;  ///< The batch of a call that raised, which the next call continues.
+  nb::object
+      unfinished_batch_;  ///< The batch of a call that raised, which the next call continues.
   bool in_use_ = false;
   std::uint64_t prefetchers_ = 0;  ///< How many were made.
 };
@@ -216,21 +217,21 @@ void make(MixObject* place, CallName call, GivenParts given, std::optional<Count
 
 void MixObject::check_length(CallName call, std::optional<Count> n) const {
   if (n && n->items != mixed_->size()) {
-    fail(What(call.text, "n"), " is ", n->items, "; allowed: the length of the mix, ",
+    fail(ArgumentName(call.text, "n"), " is ", n->items, "; allowed: the length of the mix, ",
          mixed_->size());
   }
 }
 
-nb::object MixObject::sample(CallName call, std::optional<Count> n, const HowDrawn& how,
+nb::object MixObject::sample(CallName call, std::optional<Count> n, const DrawOptions& how,
                              std::chrono::nanoseconds timeout) {
   check_length(call, n);
   SampleOptions options = how;
   options.timeout = timeout;
   options.hook = &hook_;
-  if (!begun_.is_valid()) {
-    begun_ = make_batch(pool_, mixed_->size());
+  if (!unfinished_batch_.is_valid()) {
+    unfinished_batch_ = make_batch(pool_, mixed_->size());
   }
-  Batch& batch = self_of<BatchObject>(begun_.ptr()).batch;
+  Batch& batch = self_of<BatchObject>(unfinished_batch_.ptr()).batch;
   const SampleStatus status =
       hook_.wait(options.timeout, [&] { return mixed_->sample_into(batch, options); });
   if (status.code != SampleStatus::Code::Ok) {
@@ -239,11 +240,11 @@ nb::object MixObject::sample(CallName call, std::optional<Count> n, const HowDra
     raise_status(status,
                  (call.text + std::string(": parts[") + std::to_string(part) + "]").c_str());
   }
-  return std::exchange(begun_, nb::object());
+  return std::exchange(unfinished_batch_, nb::object());
 }
 
 nb::object MixObject::prefetch(CallName call, std::optional<Count> n, std::size_t depth,
-                               const HowDrawn& how, Allocator allocator,
+                               const DrawOptions& how, Allocator allocator,
                                std::chrono::nanoseconds timeout,
                                std::optional<std::uint64_t> seed) {
   check_length(call, n);
@@ -262,7 +263,7 @@ nb::object MixObject::prefetch(CallName call, std::optional<Count> n, std::size_
 
 void MixObject::check_current(const char* call) const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (buffers_[i]->restored != restored_[i]) {
+    if (buffers_[i]->restore_count != restore_counts_[i]) {
       fail<Closed>(call, ": parts[", i, "] was restored since; make another Mix");
     }
   }
@@ -281,8 +282,9 @@ nb::object MixObject::parts() const {
 
 }  // namespace
 
-MixOf mix_of(nb::handle given) {
-  return nb::isinstance<MixObject>(given) ? self_of<MixObject>(given.ptr()).drawn_by() : MixOf();
+MixSource mix_source_of(nb::handle given) {
+  return nb::isinstance<MixObject>(given) ? self_of<MixObject>(given.ptr()).mix_source()
+                                          : MixSource();
 }
 
 void bind_mix(nb::module_& module) {
@@ -301,9 +303,9 @@ void bind_mix(nb::module_& module) {
           "parts", "list[slice]",
           "The places of each part in a batch, in the order of the parts; by the common total\n"
           "those of the last batch, or after a call that raised of the one that goes on.")
-      .property<&Self::of_parts<&SampleStatus::passes>>(
+      .property<&Self::per_part<&SampleStatus::passes>>(
           "passes", "list[int]", "Passes that each part has completed with draws='epoch'.")
-      .property<&Self::of_parts<&SampleStatus::fresh>>(
+      .property<&Self::per_part<&SampleStatus::fresh>>(
           "fresh", "list[int]",
           "Items that each part of the last batch has from the queue of `fresh`: its first ones.")
       .add(module);

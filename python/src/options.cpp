@@ -20,7 +20,7 @@ nb::dict& classes() {
 constexpr std::string_view kConstant = "constant";
 
 /// Whether option i is a word that Python replaces by the number in the next option.
-bool takes_number(std::span<const StrategyOption> options, std::size_t i) {
+bool allows_number(std::span<const StrategyOption> options, std::size_t i) {
   return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
@@ -42,7 +42,7 @@ nb::dict attributes_of(std::span<const StrategyOption> options,
       } else {
         made[name] = text_of(word);
       }
-      i += takes_number(options, i) ? 1U : 0U;
+      i += allows_number(options, i) ? 1U : 0U;
     } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
       made[name] = decimal(*narrow);
     } else if (const auto* const wide = std::get_if<double>(&values[i])) {
@@ -64,7 +64,7 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
     const std::size_t first = first_word(option);
     const std::span words = option.words.subspan(first);
     const std::string what = std::string(kind) + "." + std::string(option.name);
-    if (takes_number(options, i)) {
+    if (allows_number(options, i)) {
       const bool number = PyNumber_Check(value.ptr()) != 0;
       const auto constant = std::find(words.begin(), words.end(), kConstant);
       values.emplace_back(
@@ -135,7 +135,7 @@ std::string StrategyConversion<Family>::hint() {
 
 /// TypeError that names the strategies of the family.
 template <class Family>
-Family StrategyConversion<Family>::from(nb::handle given, What what) {
+Family StrategyConversion<Family>::from(nb::handle given, ArgumentName what) {
   std::string allowed;
   for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
     const nb::object type = classes()[text_of(kind.name())];
@@ -162,7 +162,7 @@ template struct StrategyConversion<Selector>;
 template struct StrategyConversion<Remover>;
 template struct StrategyConversion<RateLimiter>;
 
-std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, What what) {
+std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, ArgumentName what) {
   const bool one = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
   std::vector<Selector> made;
   for (const nb::handle selector : one ? nb::make_tuple(given) : nb::tuple(given)) {
@@ -171,7 +171,7 @@ std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, 
   return made;
 }
 
-Storage Conversion<Storage>::from(nb::handle given, What what) {
+Storage Conversion<Storage>::from(nb::handle given, ArgumentName what) {
   std::filesystem::path path;
   try {
     path = value_from<std::filesystem::path>(given, what);

@@ -15,8 +15,8 @@ namespace reprise::python {
 template <class Family>
 struct StrategyConversion {
   static std::string hint();
-  static std::string shown(const Family& /*none*/) { return "None"; }
-  static Family from(nb::handle given, What what);
+  static std::string to_text(const Family& /*none*/) { return "None"; }
+  static Family from(nb::handle given, ArgumentName what);
   static nb::object to(const Family& strategy);
 };
 template <>
@@ -31,15 +31,15 @@ struct Conversion<RateLimiter> : StrategyConversion<RateLimiter> {};
 template <>
 struct Conversion<std::vector<Selector>> {
   static std::string hint() { return "_Selector | Sequence[_Selector]"; }
-  static std::string shown(const std::vector<Selector>& /*none*/) { return "None"; }
-  static std::vector<Selector> from(nb::handle given, What what);
+  static std::string to_text(const std::vector<Selector>& /*none*/) { return "None"; }
+  static std::vector<Selector> from(nb::handle given, ArgumentName what);
 };
 /// The path of a directory for a mapped file. OSError if there is none.
 template <>
 struct Conversion<Storage> {
   static std::string hint() { return "str | PathLike[str]"; }
-  static std::string shown(const Storage& /*memory*/) { return "None"; }
-  static Storage from(nb::handle given, What what);
+  static std::string to_text(const Storage& /*memory*/) { return "None"; }
+  static Storage from(nb::handle given, ArgumentName what);
   static nb::object to(const Storage& storage);
 };
 

@@ -36,7 +36,7 @@ class Origin {
                                                    AutoReset autoreset) = 0;
   [[nodiscard]] virtual Stats stats() = 0;
   /// Whether steps are refused from now on.
-  [[nodiscard]] virtual bool takes_nothing() = 0;
+  [[nodiscard]] virtual bool refuses_steps() = 0;
 
   /// Shared, because batches may outlive the buffer.
   const std::shared_ptr<const FieldTable> shared_table;
@@ -44,7 +44,7 @@ class Origin {
   /// A restored buffer has the same window.
   const Window window;
 
-  unsigned restored = 0;  ///< How often `restore` has replaced the buffer.
+  unsigned restore_count = 0;  ///< How often `restore` has replaced the buffer.
 
   /// Marks a call as under way; `restore`, which replaces the buffer, does not run beside one. The
   /// GIL guards the marks, as in InUse.
@@ -75,8 +75,9 @@ class Origin {
       static_cast<void>(stats());
     }
   }
-  /// Throws Closed once steps are refused, or if `restored` is not `known`, its earlier value.
-  void check_open(const char* call, unsigned known);
+  /// Throws Closed once steps are refused, or if `restore_count` is not `expected_count`, its
+  /// earlier value.
+  void check_open(const char* call, unsigned expected_count);
 
  private:
   /// The number of forks between the first process and this one, written by a child's only thread.
@@ -114,7 +115,7 @@ using PriorityUpdate =
     std::function<UpdateResult(std::span<const ItemKey>, std::span<const float>)>;
 /// Updates priorities, without the GIL and with copies of the arguments. Returns Python's
 /// UpdateResult.
-[[nodiscard]] nb::object updated(CallName call, const Keys& keys, const Priorities& priorities,
-                                 const PriorityUpdate& update);
+[[nodiscard]] nb::object run_update(CallName call, const Keys& keys, const Priorities& priorities,
+                                    const PriorityUpdate& update);
 
 }  // namespace reprise::python

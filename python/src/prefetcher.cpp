@@ -13,7 +13,7 @@ constexpr const char* kNext = "Prefetcher.__next__";
 
 /// The objects that a prefetcher's thread uses.
 struct PrefetchCore {
-  PrefetchCore(PrefetchFrom given, const SampleOptions& sample, std::size_t depth)
+  PrefetchCore(PrefetchSource given, const SampleOptions& sample, std::size_t depth)
       : from(std::move(given)),
         prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
@@ -27,7 +27,7 @@ struct PrefetchCore {
     return from.origins.front()->stats();
   }
 
-  const PrefetchFrom from;
+  const PrefetchSource from;
   Prefetcher prefetcher;
 };
 
@@ -44,9 +44,9 @@ class PrefetcherObject {
 
   /// `close` may run beside `restore`: it uses no buffer.
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
-  nb::object next() { return take(kNext, timeout_); }
+  nb::object next() { return next_batch(kNext, timeout_); }
   nb::object get(CallName call, std::chrono::nanoseconds timeout) {
-    return take(call.text, timeout);
+    return next_batch(call.text, timeout);
   }
   [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
   [[nodiscard]] std::uint64_t passes() const noexcept { return last_.passes; }
@@ -56,7 +56,7 @@ class PrefetcherObject {
   }
 
  private:
-  nb::object take(const char* call, std::chrono::nanoseconds timeout);
+  nb::object next_batch(const char* call, std::chrono::nanoseconds timeout);
 
   const std::shared_ptr<PrefetchCore> core_;
   const std::chrono::nanoseconds timeout_;
@@ -68,7 +68,7 @@ class PrefetcherObject {
   OwnThread thread_;
 };
 
-nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds timeout) {
+nb::object PrefetcherObject::next_batch(const char* call, std::chrono::nanoseconds timeout) {
   if (closed_) {
     throw Closed(std::string(call) + ": the prefetcher is closed");
   }
@@ -85,7 +85,7 @@ nb::object PrefetcherObject::take(const char* call, std::chrono::nanoseconds tim
     // The prefetcher overwrites what it hands out, so it gets an empty batch in place of this one,
     // of as many items, because it fills the whole batch. Without memory for it, the next call
     // gives out this one.
-    const PrefetchFrom& from = core_->from;
+    const PrefetchSource& from = core_->from;
     Batch batch = from.pool->take(from.n, /*exactly=*/true);
     given_.reset();
     last_ = result.status();
@@ -125,7 +125,7 @@ timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a 
 
 }  // namespace
 
-nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample, std::size_t depth,
+nb::object make_prefetcher(PrefetchSource from, const SampleOptions& sample, std::size_t depth,
                            std::chrono::nanoseconds timeout) {
   auto core =
       HostHook::run([&] { return std::make_shared<PrefetchCore>(std::move(from), sample, depth); });
@@ -136,10 +136,10 @@ namespace {
 
 /// Draws ahead by the selector that Self is, or by a buffer's first one.
 template <class Self>
-nb::object prefetch(Self& self, CallName call, Count n, std::size_t depth, const HowDrawn& how,
+nb::object prefetch(Self& self, CallName call, Count n, std::size_t depth, const DrawOptions& how,
                     bool gather, const SamplerOptions& options, Allocator allocator,
                     std::chrono::nanoseconds timeout) {
-  return SamplerObject(self.shared, self.place(), options, allocator)
+  return SamplerObject(self.shared, self.selector_index(), options, allocator)
       .prefetch(call, n, depth, how, gather, Allocator(), timeout);
 }
 

@@ -11,9 +11,10 @@
 namespace reprise::python {
 
 /// The options of the shards' buffers that writers and clients need to check their arguments.
-struct OfShards : Options {};
+struct ShardBufferOptions : Options {};
 template <>
-inline constexpr auto members_of<OfShards> = members<&Options::window, &Options::selectors>;
+inline constexpr auto members_of<ShardBufferOptions> =
+    members<&Options::window, &Options::selectors>;
 
 template <>
 inline constexpr auto members_of<ShardTotals> =
@@ -42,16 +43,16 @@ std::uint64_t sequence(PackerObject& self) {
   return self.core().sequence();
 }
 
-void make_packer(PackerObject* place, Schema& schema, const OfShards& options,
+void make_packer(PackerObject* place, Schema& schema, const ShardBufferOptions& options,
                  std::size_t max_writers, std::optional<std::uint64_t> writer_id, std::size_t lanes,
                  std::size_t first_lane, std::optional<std::size_t> longest_run) {
-  Options of_shards = options;
-  of_shards.max_writers = max_writers;
-  const PackerLanes how{.count = lanes,
-                        .first = first_lane,
-                        .longest_run = longest_run.value_or(PackerLanes().longest_run)};
+  Options shard_options = options;
+  shard_options.max_writers = max_writers;
+  const PackerLanes lane_options{.count = lanes,
+                                 .first = first_lane,
+                                 .longest_run = longest_run.value_or(PackerLanes().longest_run)};
   new (place) PackerObject{std::make_shared<SharedPacker>(
-      schema, of_shards, StepPacker(schema, of_shards, writer_id, how))};
+      schema, shard_options, StepPacker(schema, shard_options, writer_id, lane_options))};
 }
 
 std::uint64_t steps_of(const Bytes& shipment) {
@@ -61,16 +62,16 @@ std::uint64_t steps_of(const Bytes& shipment) {
 /// reprise.ShardClient.
 class ClientObject {
  public:
-  ClientObject(const Schema& schema, std::size_t shards, const OfShards& of_shards,
+  ClientObject(const Schema& schema, std::size_t shards, const ShardBufferOptions& shard_options,
                const ShardClientOptions& options, const Allocator& allocator, bool unique_frames)
-      : client_(schema, of_shards, shards, options),
+      : client_(schema, shard_options, shards, options),
         pool_(std::make_shared<BatchPool>(schema, std::make_shared<FieldTable>(schema),
-                                          of_shards.window, allocator, unique_frames)) {}
+                                          shard_options.window, allocator, unique_frames)) {}
 
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "ShardClient"}; }
   [[nodiscard]] ShardClient& core() { return client_; }
 
-  [[nodiscard]] std::uint64_t begin(Count n, const HowDrawn& how) {
+  [[nodiscard]] std::uint64_t begin(Count n, const DrawOptions& how) {
     nb::object batch = make_batch(pool_, n.items);
     const auto ticket = client_.begin(self_of<BatchObject>(batch.ptr()).batch, 0, n.items, how);
     if (!ticket) {
@@ -87,7 +88,7 @@ class ClientObject {
                                                std::chrono::duration<double>(timeout))));
   }
   void answer(std::size_t shard, const Bytes& answer) {
-    const Released released;
+    const GilRelease released;
     client_.answer(shard, answer.bytes);
   }
   nb::object waits_for(std::uint64_t ticket) {
@@ -125,9 +126,10 @@ class ClientObject {
   bool in_use_ = false;
 };
 
-void make_client(ClientObject* place, Schema& schema, std::size_t shards, const OfShards& of_shards,
-                 const ShardClientOptions& options, Allocator allocator, bool unique_frames) {
-  new (place) ClientObject(schema, shards, of_shards, options, allocator, unique_frames);
+void make_client(ClientObject* place, Schema& schema, std::size_t shards,
+                 const ShardBufferOptions& shard_options, const ShardClientOptions& options,
+                 Allocator allocator, bool unique_frames) {
+  new (place) ClientObject(schema, shards, shard_options, options, allocator, unique_frames);
 }
 
 void make_limiter(ShardedLimiter* place, const RateLimiter& limiter, std::size_t capacity_steps,
@@ -136,9 +138,9 @@ void make_limiter(ShardedLimiter* place, const RateLimiter& limiter, std::size_t
 }
 
 void set_items(ShardedLimiter& limiter, std::size_t shard, std::uint64_t items) {
-  constexpr std::size_t kMostShards = std::size_t{1} << 20U;
-  if (shard >= kMostShards) {
-    fail("ShardedLimiter.set_items: shard is ", shard, "; allowed: below ", kMostShards);
+  constexpr std::size_t kMaxShards = std::size_t{1} << 20U;
+  if (shard >= kMaxShards) {
+    fail("ShardedLimiter.set_items: shard is ", shard, "; allowed: below ", kMaxShards);
   }
   limiter.set_items(shard, items);
 }

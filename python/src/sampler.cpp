@@ -99,7 +99,7 @@ nb::object make_sampler(Self& self, const SamplerOptions& given, Allocator alloc
                         std::optional<std::size_t> resume) {
   SamplerOptions options = given;
   options.resume = resume;
-  return make_object<SamplerObject>(self.shared, self.place(), options, allocator);
+  return make_object<SamplerObject>(self.shared, self.selector_index(), options, allocator);
 }
 
 nb::object make_guest_sampler(GuestObject& self, const SamplerOptions& options, Allocator allocator,
@@ -125,13 +125,14 @@ class RowMirrorObject {
     return copied(DType::I64, {&count, 1}, found);
   }
   nb::object new_rows() {
-    if (found_.rows.empty()) {
-      found_ = mirror_->new_rows();
+    if (pending_rows_.rows.empty()) {
+      pending_rows_ = mirror_->new_rows();
     }
-    const std::array<std::size_t, 2> shape{found_.rows.size(), row_bytes()};
-    nb::object made = nb::make_tuple(copied(DType::I64, std::span(shape).first(1), found_.rows),
-                                     copied(DType::U8, shape, found_.bytes));
-    found_ = {};
+    const std::array<std::size_t, 2> shape{pending_rows_.rows.size(), row_bytes()};
+    nb::object made =
+        nb::make_tuple(copied(DType::I64, std::span(shape).first(1), pending_rows_.rows),
+                       copied(DType::U8, shape, pending_rows_.bytes));
+    pending_rows_ = {};
     return made;
   }
 
@@ -147,12 +148,13 @@ class RowMirrorObject {
   const nb::object sampler_;  ///< Kept, so that it and its buffer outlive the mirror.
   const AnyBuffer& origin_;
   const std::unique_ptr<RowMirror> mirror_;
-  RowMirror::NewRows found_;  ///< Rows that were not given, because there was no memory for them.
+  RowMirror::NewRows
+      pending_rows_;  ///< Rows that were not given, because there was no memory for them.
 };
 
 void make_mirror(RowMirrorObject* place, CallName, Given<"Sampler | Mix"> source,
                  std::size_t part) {
-  if (const MixOf mix = mix_of(source); mix.mixed != nullptr) {
+  if (const MixSource mix = mix_source_of(source); mix.mixed != nullptr) {
     new (place) RowMirrorObject(source, *mix.first, std::make_unique<RowMirror>(*mix.mixed, part));
     return;
   }
@@ -169,7 +171,7 @@ void make_mirror(RowMirrorObject* place, CallName, Given<"Sampler | Mix"> source
 
 }  // namespace
 
-Count Conversion<Count>::from(nb::handle given, What what) {
+Count Conversion<Count>::from(nb::handle given, ArgumentName what) {
   const auto count = value_from<Py_ssize_t>(given, what);
   if (count < 1) {
     fail(what, " is ", count, "; allowed: at least 1");
@@ -216,8 +218,8 @@ void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::s
 }
 
 nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& options, bool views) {
-  const bool again = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n.items;
-  nb::object made = again ? views_ : make_batch(pool_, n.items);
+  const bool reuse = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n.items;
+  nb::object made = reuse ? views_ : make_batch(pool_, n.items);
   auto& batch = self_of<BatchObject>(made.ptr());
   fill(call, batch.batch, 0, n.items, options);
   if (views) {
@@ -230,7 +232,7 @@ nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& op
 void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                                 const SampleOptions& options) {
   if (offset > batch.n || n.items > batch.n - offset) {
-    fail(What(call.text, "offset"), " is ", offset, " and n ", n.items,
+    fail(ArgumentName(call.text, "offset"), " is ", offset, " and n ", n.items,
          "; allowed: places of the batch, which has ", batch.n);
   }
   batch.views = true;
@@ -238,13 +240,13 @@ void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t o
 }
 
 void SamplerObject::check_current(CallName call) const {
-  if (origin_->restored != restored_) {
+  if (origin_->restore_count != restore_count_) {
     fail<Closed>(call.text, ": the buffer was restored since; make another sampler");
   }
 }
 
-nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, const HowDrawn& how,
-                                   bool gather, Allocator allocator,
+nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth,
+                                   const DrawOptions& how, bool gather, Allocator allocator,
                                    std::chrono::nanoseconds timeout) {
   check_current(call);
   SampleOptions sample = how;
@@ -271,7 +273,7 @@ nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth, co
 nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,
                                             const Priorities& priorities) {
   check_current(call);
-  return updated(call, keys, priorities, [this](auto own_keys, auto own_priorities) {
+  return run_update(call, keys, priorities, [this](auto own_keys, auto own_priorities) {
     return std::visit(
         [&](auto& sampler) { return sampler.update_priorities(own_keys, own_priorities); },
         sampler_);

@@ -21,14 +21,14 @@ inline constexpr Words words_of<Draws>{
     "_Draws", {"stratified", "independent", "without_replacement", "epoch"}};
 
 /// The options of a draw without those of waiting, which some calls take in another form.
-struct HowDrawn : SampleOptions {};
+struct DrawOptions : SampleOptions {};
 template <>
-inline constexpr auto members_of<HowDrawn> =
+inline constexpr auto members_of<DrawOptions> =
     members<&SampleOptions::beta, &SampleOptions::normalise, &SampleOptions::draws,
             &SampleOptions::n_step, &SampleOptions::discount>;
 template <>
-inline constexpr auto members_of<SampleOptions> =
-    std::tuple_cat(members_of<HowDrawn>, members<&SampleOptions::timeout, &SampleOptions::gather>);
+inline constexpr auto members_of<SampleOptions> = std::tuple_cat(
+    members_of<DrawOptions>, members<&SampleOptions::timeout, &SampleOptions::gather>);
 template <>
 inline constexpr auto members_of<SamplerOptions> =
     members<&SamplerOptions::seed, &SamplerOptions::unique_frames, &SamplerOptions::fresh>;
@@ -39,7 +39,7 @@ struct Count {
 };
 template <>
 struct Conversion<Count> : Conversion<std::size_t> {
-  static Count from(nb::handle given, What what);
+  static Count from(nb::handle given, ArgumentName what);
 };
 
 /// The seeds of two prefetchers of a sampler are 2^32 apart, so that those of the parts of a mix,
@@ -62,8 +62,8 @@ class SamplerObject {
   }
   void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                    const SampleOptions& options);
-  nb::object prefetch(CallName call, Count n, std::size_t depth, const HowDrawn& how, bool gather,
-                      Allocator allocator, std::chrono::nanoseconds timeout);
+  nb::object prefetch(CallName call, Count n, std::size_t depth, const DrawOptions& how,
+                      bool gather, Allocator allocator, std::chrono::nanoseconds timeout);
   nb::object update_priorities(CallName call, const Keys& keys, const Priorities& priorities);
 
   [[nodiscard]] std::size_t fresh() const noexcept { return last_.fresh; }
@@ -79,8 +79,9 @@ class SamplerObject {
   void check_current(CallName call) const;
 
   std::shared_ptr<AnyBuffer> origin_;
-  const unsigned restored_ = origin_->restored;  ///< The count of restores when it was made.
-  const std::size_t selector_;                   ///< The index of its selector.
+  const unsigned restore_count_ =
+      origin_->restore_count;   ///< The count of restores when it was made.
+  const std::size_t selector_;  ///< The index of its selector.
   const SamplerOptions options_;
   std::shared_ptr<BatchPool> pool_;
   AnySampler sampler_;
@@ -92,17 +93,17 @@ class SamplerObject {
 };
 
 /// The C++ sampler of a reprise.Mix, and its first buffer; both null if the object is no Mix.
-struct MixOf {
+struct MixSource {
   MixedSampler* mixed = nullptr;
   const AnyBuffer* first = nullptr;
 };
-[[nodiscard]] MixOf mix_of(nb::handle given);
+[[nodiscard]] MixSource mix_source_of(nb::handle given);
 
 /// Throws Closed, TimeoutError or NothingToDraw, and puts the status into a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
 /// A source of batches of n items, the origins that it draws from, and the memory of its batches.
-struct PrefetchFrom {
+struct PrefetchSource {
   std::vector<std::shared_ptr<Origin>> origins;
   std::unique_ptr<BatchSource> source;
   std::shared_ptr<BatchPool> pool;
@@ -110,7 +111,7 @@ struct PrefetchFrom {
 };
 
 /// Makes a reprise.Prefetcher, whose iterator waits up to the timeout for a batch.
-[[nodiscard]] nb::object make_prefetcher(PrefetchFrom from, const SampleOptions& sample,
+[[nodiscard]] nb::object make_prefetcher(PrefetchSource from, const SampleOptions& sample,
                                          std::size_t depth, std::chrono::nanoseconds timeout);
 
 }  // namespace reprise::python

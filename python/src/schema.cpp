@@ -19,9 +19,9 @@ Shape shape_from(nb::handle shape, const std::string& field) {
         value_from<std::size_t>(size, field + ": shape[" + std::to_string(sizes.size()) + "]"));
   }
   // numpy 1 allows 32 dimensions, of which batches use three for items, times and frames.
-  constexpr std::size_t kMostDimensions = 29;
-  if (sizes.size() > kMostDimensions) {
-    fail(field, ": shape has ", sizes.size(), " dimensions; allowed: at most ", kMostDimensions);
+  constexpr std::size_t kMaxDimensions = 29;
+  if (sizes.size() > kMaxDimensions) {
+    fail(field, ": shape has ", sizes.size(), " dimensions; allowed: at most ", kMaxDimensions);
   }
   return sizes;
 }
@@ -105,12 +105,12 @@ nb::object from_step(CallName call, Examples observations, Examples columns,
                      Examples recurrent_states, Examples mutable_columns) {
   Schema schema;
   infer(call, schema, Role::Observation, observations, "observations");
-  const auto infer_some = [&](Role role, Examples examples, const char* parameter) {
+  const auto infer_if_given = [&](Role role, Examples examples, const char* parameter) {
     if (examples.is_valid()) {
       infer(call, schema, role, examples, parameter);
     }
   };
-  infer_some(Role::Column, columns, "columns");
+  infer_if_given(Role::Column, columns, "columns");
   if (!rewards.is_valid()) {
     schema.reward("reward");
   } else {
@@ -124,8 +124,8 @@ nb::object from_step(CallName call, Examples observations, Examples columns,
   if (discount) {
     declare(call, schema, *discount, Role::Discount, DType::F32, {});
   }
-  infer_some(Role::RecurrentState, recurrent_states, "recurrent_states");
-  infer_some(Role::MutableColumn, mutable_columns, "mutable_columns");
+  infer_if_given(Role::RecurrentState, recurrent_states, "recurrent_states");
+  infer_if_given(Role::MutableColumn, mutable_columns, "mutable_columns");
   return make_object<Schema>(std::move(schema));
 }
 
@@ -166,12 +166,12 @@ nb::object text(Schema& schema) {
   return text_of(text + ")");
 }
 
-nb::object compare(Schema& schema, PyObject* other, int how) {
-  if (!nb::isinstance<Schema>(other) || (how != Py_EQ && how != Py_NE)) {
+nb::object compare(Schema& schema, PyObject* other, int comparison) {
+  if (!nb::isinstance<Schema>(other) || (comparison != Py_EQ && comparison != Py_NE)) {
     return nb::borrow(Py_NotImplemented);
   }
   const bool equal = schema == self_of<Schema>(other);
-  return nb::borrow(equal == (how == Py_EQ) ? Py_True : Py_False);
+  return nb::borrow(equal == (comparison == Py_EQ) ? Py_True : Py_False);
 }
 
 void make(Schema* place) {

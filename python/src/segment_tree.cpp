@@ -22,22 +22,22 @@ class Turns {
   /// Runs the work, which must not use Python. RuntimeError in a child that was forked while a
   /// thread of its parent had the turn, because nobody gives it back there.
   template <class Work>
-  auto take(bool long_work, const Work& work) {
+  auto run(bool long_work, const Work& work) {
     if (!long_work) {
       const std::unique_lock turn(mutex_, std::try_to_lock);
       if (turn) {
         return work();
       }
     }
-    const Released released;
-    const std::unique_lock turn = wait();
+    const GilRelease released;
+    const std::unique_lock turn = lock();
     return work();
   }
 
  private:
-  std::unique_lock<std::timed_mutex> wait() {
+  std::unique_lock<std::timed_mutex> lock() {
     std::unique_lock turn(mutex_, std::defer_lock);
-    while (!turn.try_lock_for(kLookAgain)) {
+    while (!turn.try_lock_for(kForkCheckInterval)) {
       // Relaxed: a child gets the value at the fork, and has a single thread then.
       if (holder_.load(std::memory_order_relaxed) != ::getpid()) {
         throw std::logic_error("the process was forked while a call of this object was under way");
@@ -47,7 +47,7 @@ class Turns {
     return turn;
   }
 
-  static constexpr std::chrono::milliseconds kLookAgain{50};
+  static constexpr std::chrono::milliseconds kForkCheckInterval{50};
   std::timed_mutex mutex_;
   /// The process that last took the turn without the GIL. Python forks only while it holds the GIL,
   /// so turns taken with the GIL need no record.
@@ -79,9 +79,9 @@ void make(AnyTree* place, std::size_t capacity, Given<"DTypeLike"> dtype) {
 /// or it may be the tree's own leaves. Refuses what numpy would convert with loss of meaning: text,
 /// dates, objects, complex numbers.
 template <class T>
-class OwnNumbers {
+class NumberArgument {
  public:
-  OwnNumbers(nb::handle given, What what) {
+  NumberArgument(nb::handle given, ArgumentName what) {
     constexpr bool kIntegers = std::is_integral_v<T>;
     const nb::object array = array_of(given, what);
     const Array read(array);
@@ -91,17 +91,17 @@ class OwnNumbers {
       fail<WrongKind>(what, " are of dtype ", str_of(read.dtype()),
                       "; allowed: ", kIntegers ? "integers" : "real numbers");
     }
-    held_ = array_from(array, kDType<T>);
-    if (!held_) {
+    array_ = array_from(array, kDType<T>);
+    if (!array_) {
       throw nb::python_error();
     }
-    const Array plain(held_);
+    const Array plain(array_);
     shape.assign(plain.shape().begin(), plain.shape().end());
     given_ = {reinterpret_cast<const T*>(plain.data()), plain.size()};
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
   [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
-  [[nodiscard]] bool one() const noexcept { return shape.empty(); }
+  [[nodiscard]] bool is_scalar() const noexcept { return shape.empty(); }
   /// A copy of the numbers. Call it once, in the tree's turn.
   std::span<const T> read() {
     copy_.assign(given_.begin(), given_.end());
@@ -116,7 +116,7 @@ class OwnNumbers {
   std::vector<std::size_t> shape;
 
  private:
-  nb::object held_;
+  nb::object array_;
   std::span<const T> given_;
   std::vector<T> copy_;
 };
@@ -139,19 +139,20 @@ bool is_large(std::size_t first, std::size_t last) {
 
 void assign(AnyTree& any, CallName call, ArrayLike leaves, ArrayLike given) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    OwnNumbers<std::int64_t> places(leaves, {call.text, "leaves"});
-    OwnNumbers<Leaf> values(given, {call.text, "values"});
-    any.turns.take(places.bytes() + values.bytes() > kCopyWithGil, [&] {
+    NumberArgument<std::int64_t> places(leaves, {call.text, "leaves"});
+    NumberArgument<Leaf> values(given, {call.text, "values"});
+    any.turns.run(places.bytes() + values.bytes() > kCopyWithGil, [&] {
       const std::span<const std::size_t> to = as_sizes(places.read());
-      tree.assign(to, values.one() && !places.one() ? values.repeat(to.size()) : values.read());
+      tree.assign(
+          to, values.is_scalar() && !places.is_scalar() ? values.repeat(to.size()) : values.read());
     });
   });
 }
 
 void assign_range(AnyTree& any, CallName call, std::size_t first, ArrayLike given) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
-    OwnNumbers<Leaf> values(given, {call.text, "values"});
-    any.turns.take(values.bytes() > kCopyWithGil, [&] { tree.assign_range(first, values.read()); });
+    NumberArgument<Leaf> values(given, {call.text, "values"});
+    any.turns.run(values.bytes() > kCopyWithGil, [&] { tree.assign_range(first, values.read()); });
   });
 }
 
@@ -163,8 +164,8 @@ template <auto kChange>
 void change(AnyTree& any, double value, std::size_t first, Last end) {
   any.visit([&]<class Leaf>(SegmentTree<Leaf>& tree) {
     const std::size_t last = end.value_or(tree.capacity());
-    any.turns.take(is_large(first, last),
-                   [&] { kChange(tree, first, last, static_cast<Leaf>(value)); });
+    any.turns.run(is_large(first, last),
+                  [&] { kChange(tree, first, last, static_cast<Leaf>(value)); });
   });
 }
 constexpr auto kFill = [](auto& tree, auto first, auto last, auto x) { tree.fill(first, last, x); };
@@ -174,11 +175,11 @@ constexpr auto kScale = [](auto& tree, auto first, auto last, auto x) {
 constexpr auto kAdd = [](auto& tree, auto first, auto last, auto x) { tree.add(first, last, x); };
 
 /// The result of kAsk, such as the sum, for a range of leaves.
-template <auto kAsk>
-double ask(AnyTree& any, std::size_t first, Last end) {
+template <auto kQuery>
+double query(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {
     const std::size_t last = end.value_or(tree.capacity());
-    return any.turns.take(false, [&] { return double{kAsk(tree, first, last)}; });
+    return any.turns.run(false, [&] { return double{kQuery(tree, first, last)}; });
   });
 }
 constexpr auto kSum = [](auto& tree, auto first, auto last) { return tree.sum(first, last); };
@@ -187,22 +188,22 @@ constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(fi
 
 double leaf(AnyTree& any, std::size_t at) {
   return any.visit(
-      [&](auto& tree) { return any.turns.take(false, [&] { return double{tree.leaf(at)}; }); });
+      [&](auto& tree) { return any.turns.run(false, [&] { return double{tree.leaf(at)}; }); });
 }
 
 nb::object find(AnyTree& any, CallName call, ArrayLike target) {
-  OwnNumbers<double> targets(target, {call.text, "target"});
-  if (targets.one()) {
+  NumberArgument<double> targets(target, {call.text, "target"});
+  if (targets.is_scalar()) {
     return nb::int_(any.visit([&](auto& tree) {
-      return any.turns.take(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
+      return any.turns.run(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
     }));
   }
   nb::object found = empty_array(DType::I64, targets.shape);
   const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(Array(found).data()),
                                   targets.size());
   any.visit([&](auto& tree) {
-    any.turns.take(targets.bytes() > kCopyWithGil,
-                   [&] { tree.find_prefix_sum(targets.read(), to); });
+    any.turns.run(targets.bytes() > kCopyWithGil,
+                  [&] { tree.find_prefix_sum(targets.read(), to); });
   });
   return found;
 }
@@ -253,12 +254,12 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
       .property<&dtype_object>("dtype", "np.dtype[Any]",
                                "The dtype of the leaves: float32 or float64.")
       .method<&leaf>("leaf", "One leaf, 0 to capacity - 1, as a float.", arg("leaf"))
-      .method<&ask<kSum>>("sum", "The sum of a range, a float; 0 if it is empty.", arg("first", 0U),
-                          arg("last", std::nullopt))
-      .method<&ask<kMin>>("min", "The minimum of a range, a float; infinity if it is empty.",
-                          arg("first", 0U), arg("last", std::nullopt))
-      .method<&ask<kMax>>("max", "The maximum of a range, a float; -infinity if it is empty.",
-                          arg("first", 0U), arg("last", std::nullopt))
+      .method<&query<kSum>>("sum", "The sum of a range, a float; 0 if it is empty.",
+                            arg("first", 0U), arg("last", std::nullopt))
+      .method<&query<kMin>>("min", "The minimum of a range, a float; infinity if it is empty.",
+                            arg("first", 0U), arg("last", std::nullopt))
+      .method<&query<kMax>>("max", "The maximum of a range, a float; -infinity if it is empty.",
+                            arg("first", 0U), arg("last", std::nullopt))
       .method<&assign>(
           "assign",
           R"(Sets leaves[i] to values[i], or all of them to one value; the last of duplicates wins. Each

@@ -60,11 +60,11 @@ struct ShardObject {
     }));
   }
   nb::object share(std::string address) {
-    return make_host(
-        shared, {.address = std::move(address),
-                 .service = [served = shard](std::span<const std::byte> call, const Room& room) {
-                   return served->serve(call, room);
-                 }});
+    return make_host(shared, {.address = std::move(address),
+                              .service = [served = shard](std::span<const std::byte> call,
+                                                          const BlobAllocator& room) {
+                                return served->serve(call, room);
+                              }});
   }
 
   const std::shared_ptr<SharedBuffer> shared;
@@ -95,15 +95,15 @@ nb::object packed_shipments(std::uint64_t process, std::uint64_t incarnation,
   return array_of(without_gil([&] { return shipments_of(process, incarnation, list.shipments); }));
 }
 
-nb::object told_state(const Bytes& answer) {
+nb::object parse_state(const Bytes& answer) {
   const ShardState state = state_of(answer.bytes);
   return nb::make_tuple(state.incarnation, state.committed, state.closed, state.done);
 }
 
-nb::object told_outcomes(const Bytes& answer) {
+nb::object parse_outcomes(const Bytes& answer) {
   nb::list all;
   for (const ShipmentOutcome& one : outcomes_of(answer.bytes)) {
-    all.append(nb::make_tuple(static_cast<unsigned>(one.is), one.steps, text_of(one.reason)));
+    all.append(nb::make_tuple(static_cast<unsigned>(one.kind), one.steps, text_of(one.reason)));
   }
   return all;
 }
@@ -113,7 +113,7 @@ struct ConnectionObject {
   explicit ConnectionObject(const std::string& address) : client(address) {}
 
   void ask(std::uint64_t number, const Bytes& call) {
-    const Released released;
+    const GilRelease released;
     client.ask(number, call.bytes);
   }
   nb::object take() {
@@ -140,7 +140,7 @@ struct Connections {
 };
 
 bool wait(const Connections& connections, std::chrono::nanoseconds timeout) {
-  const Released released;
+  const GilRelease released;
   return ServiceClient::wait(connections.clients, timeout);
 }
 
@@ -178,7 +178,7 @@ shard; a connection whose shard is gone is `closed`. Any thread.)";
 template <>
 struct Conversion<ShipmentList> {
   static std::string hint() { return "Iterable[tuple[int, Any]]"; }
-  static ShipmentList from(nb::handle given, What what) {
+  static ShipmentList from(nb::handle given, ArgumentName what) {
     ShipmentList list;
     for (const nb::handle one : nb::iter(given)) {
       const nb::object blob = one[1];
@@ -192,7 +192,7 @@ struct Conversion<ShipmentList> {
 template <>
 struct Conversion<Connections> {
   static std::string hint() { return "Iterable[ShardConnection]"; }
-  static Connections from(nb::handle given, What what) {
+  static Connections from(nb::handle given, ArgumentName what) {
     Connections all{nb::steal(PySequence_List(given.ptr())), {}};
     for (const nb::handle one : nb::iter(all.list)) {
       all.clients.push_back(&Conversion<ConnectionObject*>::from(one, what)->client);
@@ -239,12 +239,12 @@ Updates of keys that this buffer never gave count as stale, as if their shard we
 writer's id and its shipment, or None if the writer has ended. process: 64 bits that no other
 process has. incarnation: that of the shard for which they are; 0 for any.)",
           arg("process"), arg("incarnation"), arg("shipments"))
-      .static_method<&told_state>(
+      .static_method<&parse_state>(
           "state_of", "tuple[int, int, bool, bool]",
           R"(What an answer of a shard says of it: its incarnation, the steps committed there, whether it is
 closed, and whether it did what it was asked, which it does not for another incarnation.)",
           arg("answer"))
-      .static_method<&told_outcomes>(
+      .static_method<&parse_outcomes>(
           "outcomes_of", "list[tuple[int, int, str]]",
           R"(The outcomes in an answer of `append_all`: 0 if the shipment is in, 1 if there was no room for all of
 it, 2 beyond max_writers, 3 once the buffer is closed, 4 for wrong bytes, 5 of the system, 6 without

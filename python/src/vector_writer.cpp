@@ -122,7 +122,7 @@ void VectorWriterObject::choose(nb::handle env_ids, const char* call) {
   if (!env_ids.is_valid()) {
     writers().choose_all();
   } else {
-    const What what(call, "env_ids");
+    const ArgumentName what(call, "env_ids");
     const nb::object array = array_of(env_ids, what);
     if (Array(array).kind() == 'b') {
       fail<WrongKind>(what, ": expected the numbers of environments; given ",
@@ -144,7 +144,7 @@ void VectorWriterObject::choose(nb::handle env_ids, const char* call) {
   all = writers().chosen();
   if (!std::equal(all.begin(), all.end(), ids_.begin(), ids_.end())) {
     unfinished_ = false;
-    loose_.start_anew();
+    loose_.reset();
   }
 }
 
@@ -173,21 +173,21 @@ void VectorWriterObject::add_rows(const StepValues& values, bool next,
 
 void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   check_open(fields.call());
-  origin_->check_open(fields.call(), group_->restored);
+  origin_->check_open(fields.call(), group_->restore_count);
   choose(env_ids, fields.call());
   if (autoreset_ == AutoReset::NextStep && fields.empty()) {
-    const Released released;  // Ending an open episode may wait for a chunk.
+    const GilRelease released;  // Ending an open episode may wait for a chunk.
     writers().await_resets();
     return;
   }
-  const TakenValues taken(values_);
+  const ValuesReset taken(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations(), .rows = rows()}, values_);
   rows_.clear();
   add_rows(values_, false, rows_);
   // Ending an open episode may wait for a chunk.
-  const Released released(autoreset_ != AutoReset::Disabled ||
-                          table.copied_bytes() * rows() > kCopyWithGil);
+  const GilRelease released(autoreset_ != AutoReset::Disabled ||
+                            table.copied_bytes() * rows() > kCopyWithGil);
   writers().begin(rows_);
 }
 
@@ -199,7 +199,7 @@ void VectorWriterObject::check_environments(const char* call) const {
       continue;
     }
     if (!group_->in_episode(e)) {
-      origin_->check_open(call, group_->restored);
+      origin_->check_open(call, group_->restore_count);
       fail<std::logic_error>(call, ": environment ", e,
                              " is outside an episode: give its first observations to begin");
     }
@@ -209,8 +209,8 @@ void VectorWriterObject::check_environments(const char* call) const {
 
 /// Converts rows in a list, tuple or array of objects to an array [E, *shape]. Rows of environments
 /// that do not end are not read, because simulators put None there.
-nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo& field,
-                                        GivenIn in) const {
+nb::object VectorWriterObject::rows_to_array(const nb::object& given, const FieldInfo& field,
+                                             GivenIn in) const {
   const bool one_by_one = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr()) ||
                           (is_array(given) && Array(given).kind() == 'O');
   if (!one_by_one || PyObject_Size(given.ptr()) != static_cast<Py_ssize_t>(rows())) {
@@ -225,7 +225,7 @@ nb::object VectorWriterObject::gathered(const nb::object& given, const FieldInfo
     if (ends(row)) {
       Value value;
       const nb::object one = given[row];
-      value.take(one, field, in, std::nullopt);
+      value.assign(one, field, in, std::nullopt);
       std::copy_n(value.data(), field.spec.bytes, to + row * field.spec.bytes);
     }
   }
@@ -243,13 +243,13 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
          "', whose next observations are the final ones");
   }
   if (is_given && !has_keys(given)) {
-    fail<WrongKind>(name, " is ", kind_text(given),
+    fail<WrongKind>(name, " is ", python_type_name(given),
                     "; allowed: a dict of arrays, the final observations, [E, ...], by name: ",
                     table.names(table.observations()));
   }
   if (is_given) {
     for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
-      const Named named = table.find(key.ptr());
+      const NamedField named = table.find(key.ptr());
       if (named.field == nullptr || named.next || !named.field->traits().has_next) {
         fail(name, ": unknown field ", repr_of(key),
              "; fields: ", table.names(table.observations()));
@@ -282,12 +282,12 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
       fail(name, ": missing field ", field.spec.name);
     }
     const GivenIn in{call, "final."};
-    const nb::object given_rows = gathered(found, field, in);
+    const nb::object given_rows = rows_to_array(found, field, in);
     Value& taken = final_.next[field.field.index()];
     final_.given_next |= field.bit();
-    taken.take(given_rows, field, in, rows());
+    taken.assign(given_rows, field, in, rows());
     if (taken.data() == Array(given_rows).data()) {
-      taken.own(given_rows);
+      taken.keep_alive(given_rows);
     }
     for (std::size_t row = 0; row < rows(); ++row) {
       if (ends(row)) {
@@ -302,8 +302,8 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
                                 const Fields& fields) {
   check_open(fields.call());
   choose(env_ids, fields.call());
-  const TakenValues taken(values_);
-  const TakenValues taken_final(final_);
+  const ValuesReset taken(values_);
+  const ValuesReset taken_final(final_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table,
               {.now = table.columns(),
@@ -326,7 +326,7 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   }
   read_final(final, fields.call());
   const std::size_t items = given && !unfinished_ ? writers().completing(ends_) : 0;
-  const std::span<const float> priorities = some_of(given, items, fields.call());
+  const std::span<const float> priorities = priorities_or_none(given, items, fields.call());
   rows_.clear();
   finals_.clear();
   add_rows(values_, false, rows_);
@@ -354,7 +354,7 @@ void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
                                             const Fields& fields) {
   check_open(fields.call());
   choose(env_ids, fields.call());
-  const TakenValues taken(values_);
+  const ValuesReset taken(values_);
   unfinished_ = false;
   const LooseRows::Call rows_of{fields, values_, rows(), {}, end};
   loose_.append(rows_of, *origin_, *group_,
@@ -382,11 +382,11 @@ namespace {
 template <class Self>
 nb::object make_vector_writer(Self& self, CallName call, std::size_t environments,
                               AutoReset autoreset, std::chrono::nanoseconds timeout) {
-  const std::size_t most = self.shared->max_writers();
+  const std::size_t max_writers = self.shared->max_writers();
   // A wrong number is refused before anything is allocated for it.
-  if (environments == 0 || environments > most) {
-    fail(What(call.text, "environments"), " is ", environments, "; allowed: 1 to max_writers, ",
-         most);
+  if (environments == 0 || environments > max_writers) {
+    fail(ArgumentName(call.text, "environments"), " is ", environments,
+         "; allowed: 1 to max_writers, ", max_writers);
   }
   return make_object<VectorWriterObject>(self.shared, environments, autoreset, timeout);
 }

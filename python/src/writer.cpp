@@ -83,7 +83,9 @@ no room after k transitions, the same call right after goes on after them.)";
 
 WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments,
                          AutoReset autoreset, std::chrono::nanoseconds wait)
-    : restored(origin.restored), hook([&origin] { return origin.stats(); }), timeout(wait) {
+    : restore_count(origin.restore_count),
+      hook([&origin] { return origin.stats(); }),
+      timeout(wait) {
   const WriterOptions options{.timeout = timeout, .hook = &hook};
   without_gil([&] {
     if (environments) {
@@ -99,8 +101,8 @@ void WriterGroup::close(std::size_t e) {
   if (closed[e] == 0) {
     closed[e] = 1;
     // Without the GIL, because closing may wait for a chunk in which open items are decided.
-    const Released released;
-    const Writer gone = std::move((*this)[e]);
+    const GilRelease released;
+    const Writer closing = std::move((*this)[e]);
   }
 }
 
@@ -114,7 +116,7 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
 
 WriterObject::~WriterObject() {
   // The last one closes the writers, without the GIL, because that may wait for a chunk.
-  const Released released(group_.use_count() == 1);
+  const GilRelease released(group_.use_count() == 1);
   group_.reset();
 }
 
@@ -136,12 +138,12 @@ std::uint64_t WriterObject::episode_steps() const {
 void WriterObject::begin_episode(const Fields& fields) {
   Writer& writer = open(fields.call());
   origin_->check_process();
-  origin_->check_open(fields.call(), group_->restored);
-  const TakenValues taken(values_);
+  origin_->check_open(fields.call(), group_->restore_count);
+  const ValuesReset taken(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observations()}, values_);
   // Within an episode this may wait for a chunk in which open items are decided.
-  const Released released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
+  const GilRelease released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
   write_step(writer, table, values_, false, table.observations(), 0);
 }
@@ -150,11 +152,11 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
   Writer& writer = open(fields.call());
   origin_->check_process();
   if (!group_->in_episode(environment_)) {
-    origin_->check_open(fields.call(), group_->restored);
+    origin_->check_open(fields.call(), group_->restore_count);
     throw std::logic_error(std::string(fields.call()) +
                            " outside an episode: call begin_episode first");
   }
-  const TakenValues taken(values_);
+  const ValuesReset taken(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table,
               {.now = table.columns(),
@@ -163,16 +165,16 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
               values_);
   check_states(values_, table, origin_->window, fields.call(), writer.episode_steps());
   const std::span<const float> priorities =
-      some_of(given, given ? writer.completing(end) : 0, fields.call());
-  const auto again = [&] { return writer.commit(end, priorities); };
+      priorities_or_none(given, given ? writer.completing(end) : 0, fields.call());
+  const auto retry = [&] { return writer.commit(end, priorities); };
   const auto attempt = [&] {
     write_step(writer, table, values_, false, ~std::uint64_t{0}, 0);
     write_step(writer, table, values_, true, ~std::uint64_t{0}, 0);
-    return again();
+    return retry();
   };
   episode_ = {};
-  commit(*origin_, *group_, table.copied_bytes() > kCopyWithGil, fields.call(), attempt, again,
-         &step_left);
+  commit(*origin_, *group_, table.copied_bytes() > kCopyWithGil, fields.call(), attempt, retry,
+         &step_not_taken);
 }
 
 /// Whether the row that `row_` points at is the reset behind the row that ended the writer's last
@@ -196,13 +198,13 @@ bool LooseRows::is_reset(const Writer& writer) const {
   return true;
 }
 
-void LooseRows::note_end(const Writer& writer) {
-  Final& noted = finals_[&writer];
-  noted.episode = writer.episode_id();
-  noted.observations.clear();
+void LooseRows::record_end(const Writer& writer) {
+  Final& last = finals_[&writer];
+  last.episode = writer.episode_id();
+  last.observations.clear();
   for (const AnyValue& value : row_) {
     if (value.next) {
-      noted.observations.insert(noted.observations.end(), value.bytes.begin(), value.bytes.end());
+      last.observations.insert(last.observations.end(), value.bytes.begin(), value.bytes.end());
     }
   }
 }
@@ -232,10 +234,10 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     ends_.assign(1, end);
   }
   const auto state = [&] {
-    const Writer& writer = writer_of(std::min(taken_, ends_.size() - 1));
+    const Writer& writer = writer_of(std::min(appended_, ends_.size() - 1));
     return std::pair(writer.episode_id(), writer.episode_steps());
   };
-  const auto point_at = [&](std::size_t first, std::size_t count) {
+  const auto set_row_bytes = [&](std::size_t first, std::size_t count) {
     for (AnyValue& value : row_) {
       const std::size_t i = value.field.index();
       const std::size_t bytes = table.fields()[i].spec.bytes;
@@ -243,40 +245,40 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
                      count * bytes};
     }
   };
-  const auto values_given = [&] {
-    point_at(0, ends_.size());
+  const auto hash_values = [&] {
+    set_row_bytes(0, ends_.size());
     return hash_of(row_, ends_);
   };
-  if (taken_ != 0 && (values_given() != values_left_ || state() != left_)) {
-    taken_ = 0;
+  if (appended_ != 0 && (hash_values() != unfinished_hash_ || state() != resume_state_)) {
+    appended_ = 0;
   }
   // A reset is not stored, so its values do not matter.
-  for (std::size_t row = taken_; next_step_ && row < ends_.size(); ++row) {
-    point_at(row, 1);
+  for (std::size_t row = appended_; next_step_ && row < ends_.size(); ++row) {
+    set_row_bytes(row, 1);
     if (!is_reset(writer_of(row))) {
       check_rows(fields.call(), table, values, row, 1);
     }
   }
   const auto add = [&] {
     const std::size_t at_once = one_writer_ ? ends_.size() : 1;
-    while (taken_ < ends_.size()) {
-      const std::size_t first = one_writer_ ? 0 : taken_;
-      point_at(first, at_once);
-      Writer& writer = writer_of(taken_);
+    while (appended_ < ends_.size()) {
+      const std::size_t first = one_writer_ ? 0 : appended_;
+      set_row_bytes(first, at_once);
+      Writer& writer = writer_of(appended_);
       if (next_step_ && is_reset(writer)) {
         finals_[&writer].episode = kNone;  // An episode that ends has one reset.
-        ++taken_;
+        ++appended_;
         continue;
       }
-      std::size_t one = 0;  // The steps taken by a call for a single row: 0 or 1.
+      std::size_t added = 0;  // The steps taken by a call for a single row: 0 or 1.
       const CommitStatus status = writer.add_transitions(std::span(ends_).subspan(first, at_once),
-                                                         row_, one_writer_ ? taken_ : one);
-      taken_ += one;
+                                                         row_, one_writer_ ? appended_ : added);
+      appended_ += added;
       if (status != CommitStatus::Committed) {
         return status;
       }
       if (next_step_ && !writer.in_episode()) {
-        note_end(writer);
+        record_end(writer);
       }
     }
     return CommitStatus::Committed;
@@ -285,26 +287,26 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     // The call may begin an episode, which may wait for a chunk, so it never holds the GIL.
     commit(origin, group, true, call.fields.call(), add, add, [&] {
       return call.rows
-                 ? std::to_string(taken_) + " of " + std::to_string(*call.rows) +
+                 ? std::to_string(appended_) + " of " + std::to_string(*call.rows) +
                        " transitions were taken: call again with the same arguments, and it goes "
                        "on behind them"
-                 : step_left();
+                 : step_not_taken();
     });
   } catch (const std::logic_error&) {
-    taken_ = 0;  // The call was refused, and would be refused again.
+    appended_ = 0;  // The call was refused, and would be refused again.
     throw;
   } catch (...) {
-    left_ = state();
-    values_left_ = values_given();
+    resume_state_ = state();
+    unfinished_hash_ = hash_values();
     throw;
   }
-  taken_ = 0;
+  appended_ = 0;
 }
 
 void WriterObject::append_loose(const LooseRows::Call& call) {
   Writer& writer = open(call.fields.call());
   origin_->check_process();
-  const TakenValues taken(values_);
+  const ValuesReset taken(values_);
   episode_ = {};
   loose_.append(call, *origin_, *group_, [&](std::size_t /*row*/) -> Writer& { return writer; });
 }
@@ -314,14 +316,14 @@ void WriterObject::append_transition(End end, const Fields& fields) {
 }
 
 void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
-  const std::size_t rows = rows_given(fields, origin_->table, false).value_or(1);
+  const std::size_t rows = count_rows(fields, origin_->table, false).value_or(1);
   append_loose({fields, values_, rows, {}, end});
 }
 
 /// Reads the arrays of an episode. Returns its number of steps; observations have one row more.
 std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = origin_->table;
-  const std::optional<std::size_t> steps = rows_given(fields, table, true);
+  const std::optional<std::size_t> steps = count_rows(fields, table, true);
   check_final(fields, table);
   read_fields(fields, table,
               {.now = table.observations() | table.columns() | table.recurrent_states(),
@@ -336,12 +338,12 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
                                   const Fields& fields) {
   Writer& writer = open(fields.call());
   origin_->check_process();
-  const TakenValues taken(values_);
+  const ValuesReset taken(values_);
   const std::size_t steps = read_episode(fields);
   const std::size_t items =
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
-  const std::span<const float> priorities = some_of(given, items, fields.call());
-  origin_->check_open(fields.call(), group_->restored);
+  const std::span<const float> priorities = priorities_or_none(given, items, fields.call());
+  origin_->check_open(fields.call(), group_->restore_count);
   std::vector<AnyValue> rows;
   for (const FieldInfo& field : origin_->table.fields()) {
     const std::size_t count = steps + (field.traits().has_next ? 1 : 0);
@@ -351,12 +353,12 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
                       {values_.now[field.field.index()].data(), count * field.spec.bytes}});
     }
   }
-  if (!goes_on(steps, rows)) {
+  if (!continues_episode(steps, rows)) {
     episode_ = {.steps = steps};
   }
   const auto add = [&] { return writer.add_episode(steps, end, rows, episode_.taken, priorities); };
   try {
-    commit(*origin_, *group_, true, fields.call(), add, add, [&] { return episode_left(); });
+    commit(*origin_, *group_, true, fields.call(), add, add, [&] { return episode_progress(); });
   } catch (...) {
     episode_.id = writer.episode_id();
     episode_.values = hash_of(rows, {});
@@ -366,7 +368,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
 }
 
 /// Whether an append_episode of `steps` steps continues the episode that was taken in part.
-bool WriterObject::goes_on(std::size_t steps, std::span<const AnyValue> values) const {
+bool WriterObject::continues_episode(std::size_t steps, std::span<const AnyValue> values) const {
   const Writer& writer = (*group_)[environment_];
   return episode_.taken != 0 && episode_.steps == steps && writer.in_episode() &&
          writer.episode_id() == episode_.id && writer.episode_steps() == episode_.taken &&
@@ -374,9 +376,9 @@ bool WriterObject::goes_on(std::size_t steps, std::span<const AnyValue> values) 
 }
 
 /// How many steps an unfinished append_episode has taken, and how to go on.
-std::string WriterObject::episode_left() const {
+std::string WriterObject::episode_progress() const {
   if (episode_.taken == 0) {
-    return step_left();
+    return step_not_taken();
   }
   return std::to_string(episode_.taken) + " of " + std::to_string(episode_.steps) +
          " steps were taken: call append_episode again with the same arguments, and it goes on "

@@ -34,8 +34,9 @@ struct WriterGroup {
   /// Closes a writer, so that another one may be made; once is enough.
   void close(std::size_t e);
 
-  bool in_use = false;      ///< Guarded by the GIL.
-  const unsigned restored;  ///< `Origin::restored` when this was made: it writes to that buffer.
+  bool in_use = false;  ///< Guarded by the GIL.
+  const unsigned
+      restore_count;  ///< `Origin::restored` when this was made: it writes to that buffer.
   SignalHook hook;
   std::chrono::nanoseconds timeout;
   std::optional<Writer> one;
@@ -44,12 +45,12 @@ struct WriterGroup {
 };
 
 /// Commits without waiting, with the GIL if the step is small; if there is no room, it waits
-/// without the GIL. Throws Closed, or a TimeoutError that says what is `left` and how to go on.
-template <class Attempt, class Again, class Left>
+/// without the GIL. Throws Closed, or a TimeoutError that ends with `describe_progress()`.
+template <class Attempt, class Retry, class Progress>
 void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
-            const Attempt& attempt, const Again& again, const Left& left) {
+            const Attempt& attempt, const Retry& retry, const Progress& describe_progress) {
   const auto try_once = [&] {
-    const Released released(large);
+    const GilRelease released(large);
     return attempt();
   };
   CommitStatus status = try_once();
@@ -58,14 +59,15 @@ void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
   }
   const auto start = std::chrono::steady_clock::now();
   if (status != CommitStatus::Closed) {
-    status = group.hook.wait(group.timeout, again);
+    status = group.hook.wait(group.timeout, retry);
   }
   if (status == CommitStatus::Committed) {
     return;
   }
   if (status == CommitStatus::Closed) {
-    const bool restored = origin.restored != group.restored && !origin.takes_nothing();
-    throw Closed(std::string(call) + (restored
+    const bool was_restored =
+        origin.restore_count != group.restore_count && !origin.refuses_steps();
+    throw Closed(std::string(call) + (was_restored
                                           ? ": the buffer was restored since; make another writer"
                                           : ": the buffer is closed; the step was not taken"));
   }
@@ -74,12 +76,12 @@ void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
   const std::string within =
       group.timeout.count() == 0 ? "now" : "within " + std::to_string(waited.count()) + " s";
   const std::optional<Stats> stats =
-      without_gil([&] { return stats_for_words([&] { return origin.stats(); }); });
-  fail<TimedOut>(call, ": no room ", within, "; ", left(),
+      without_gil([&] { return stats_for_message([&] { return origin.stats(); }); });
+  fail<TimedOut>(call, ": no room ", within, "; ", describe_progress(),
                  stats ? ". Rate limiter: " + stats->limiter : "");
 }
 
-inline std::string step_left() {
+inline std::string step_not_taken() {
   return "the step was not taken: call again with the same arguments";
 }
 
@@ -102,7 +104,7 @@ class LooseRows {
   void append(const Call& call, Origin& origin, WriterGroup& group,
               const std::function<Writer&(std::size_t)>& writer_of);
   /// Forgets an unfinished call.
-  void start_anew() noexcept { taken_ = 0; }
+  void reset() noexcept { appended_ = 0; }
 
  private:
   /// The final observations of the episode that a writer's last row ended.
@@ -113,17 +115,17 @@ class LooseRows {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
   [[nodiscard]] bool is_reset(const Writer& writer) const;
-  void note_end(const Writer& writer);
+  void record_end(const Writer& writer);
 
   const bool one_writer_;
   const bool next_step_;
   std::map<const Writer*, Final> finals_;
   std::vector<AnyValue> row_;  ///< The fields of a call.
   std::vector<End> ends_;
-  std::size_t taken_ = 0;  ///< Rows that an unfinished call took.
+  std::size_t appended_ = 0;  ///< Rows that an unfinished call took.
   /// Episode and steps of the next row's writer when the unfinished call returned.
-  std::pair<std::uint64_t, std::uint64_t> left_;
-  std::size_t values_left_ = 0;  ///< `hash_of` of the unfinished call.
+  std::pair<std::uint64_t, std::uint64_t> resume_state_;
+  std::size_t unfinished_hash_ = 0;  ///< `hash_of` of the unfinished call.
 };
 
 /// reprise.Writer: one environment's writer.
@@ -154,7 +156,7 @@ class WriterObject {
 
  private:
   /// An episode of which `append_episode` took only some steps.
-  struct UnderWay {
+  struct UnfinishedEpisode {
     std::size_t steps = 0;
     std::size_t taken = 0;
     std::uint64_t id = 0;
@@ -162,8 +164,8 @@ class WriterObject {
   };
 
   [[nodiscard]] Writer& open(const char* call) const;
-  [[nodiscard]] bool goes_on(std::size_t steps, std::span<const AnyValue> values) const;
-  [[nodiscard]] std::string episode_left() const;
+  [[nodiscard]] bool continues_episode(std::size_t steps, std::span<const AnyValue> values) const;
+  [[nodiscard]] std::string episode_progress() const;
   std::size_t read_episode(const Fields& fields);
   void append_loose(const LooseRows::Call& call);
 
@@ -171,7 +173,7 @@ class WriterObject {
   std::shared_ptr<WriterGroup> group_;
   const std::size_t environment_;
   StepValues values_;
-  UnderWay episode_;
+  UnfinishedEpisode episode_;
   LooseRows loose_;
 };
 
@@ -191,7 +193,7 @@ class VectorWriterObject {
         final_(origin_->table),
         loose_(false, autoreset == AutoReset::NextStep) {}
   ~VectorWriterObject() {
-    const Released released(group_.use_count() == 1);
+    const GilRelease released(group_.use_count() == 1);
     group_.reset();
   }
   VectorWriterObject(const VectorWriterObject&) = delete;
@@ -227,8 +229,8 @@ class VectorWriterObject {
   void check_open(const char* call) const;
   void check_environments(const char* call) const;
   void read_final(nb::handle given, const char* call);
-  [[nodiscard]] nb::object gathered(const nb::object& given, const FieldInfo& field,
-                                    GivenIn in) const;
+  [[nodiscard]] nb::object rows_to_array(const nb::object& given, const FieldInfo& field,
+                                         GivenIn in) const;
   [[nodiscard]] bool ends(std::size_t row) const { return ends_[row] != End::Continue; }
   void add_rows(const StepValues& values, bool next, std::vector<AnyValue>& to) const;
 
@@ -252,10 +254,10 @@ class VectorWriterObject {
 /// A packer of steps. Its writers never wait.
 class SharedPacker final : public Origin {
  public:
-  SharedPacker(const Schema& schema, const Options& of_shards, StepPacker made)
-      : Origin(schema, of_shards.window),
+  SharedPacker(const Schema& schema, const Options& shard_options, StepPacker made)
+      : Origin(schema, shard_options.window),
         packer(std::move(made)),
-        max_writers_(of_shards.max_writers) {}
+        max_writers_(shard_options.max_writers) {}
 
   [[nodiscard]] Writer writer(const WriterOptions& /*options*/) override {
     return packer->writer();
@@ -272,7 +274,7 @@ class SharedPacker final : public Origin {
     made.committed_steps = packer ? packer->steps() : 0;
     return made;
   }
-  [[nodiscard]] bool takes_nothing() override { return !packer; }
+  [[nodiscard]] bool refuses_steps() override { return !packer; }
   [[nodiscard]] std::size_t max_writers() const { return max_writers_; }
 
   std::optional<StepPacker> packer;  ///< Nothing once Python's object is gone.

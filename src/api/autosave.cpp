@@ -30,7 +30,7 @@ class Autosave::State {
   }
 
   void run(const std::stop_token& stop) {
-    core_->life().check();
+    core_->life().check_not_forked();
     SaveOptions how = options_;
     how.stop = stop;
     while (!stop.stop_requested()) {
@@ -63,16 +63,16 @@ class Autosave::State {
 
  private:
   /// Counters of the buffer: while none of them changes, a save has nothing new to write.
-  struct Seen {
+  struct CounterValues {
     std::uint64_t committed = 0;
     std::uint64_t evicted = 0;
     std::uint64_t samples = 0;
     std::uint64_t updates = 0;
     std::size_t items = 0;
     std::uint64_t changes = 0;
-    friend bool operator==(const Seen&, const Seen&) = default;
+    friend bool operator==(const CounterValues&, const CounterValues&) = default;
   };
-  [[nodiscard]] Seen look() const {
+  [[nodiscard]] CounterValues read_counters() const {
     core_->shards().drain();  // Else the save itself would change the count of items.
     const Stats stats = core_->stats();
     // S1: acquire; partner: Counters::changed. The save that follows has the changes counted here.
@@ -82,7 +82,7 @@ class Autosave::State {
   }
 
   void save_what_is_new(const SaveOptions& how) REPRISE_EXCLUDES(mutex_) {
-    const Seen seen = look();
+    const CounterValues seen = read_counters();
     if (saved_ == seen) {
       return;
     }
@@ -104,7 +104,7 @@ class Autosave::State {
   const std::string directory_;
   const std::chrono::nanoseconds every_;
   const SaveOptions options_;
-  std::optional<Seen> saved_;  ///< The counters before the newest save.
+  std::optional<CounterValues> saved_;  ///< The counters before the newest save.
   mutable base::Mutex mutex_;
   AutosaveStatus status_ REPRISE_GUARDED_BY(mutex_);
 };

@@ -51,7 +51,7 @@ void SelectorHandle::reset(float priority) {
 }
 
 Sampler SelectorHandle::sampler(const SamplerOptions& options) const {
-  core_->life().check();
+  core_->life().check_not_forked();
   const std::size_t samplers = core_->saves.samplers.size();
   base::require(!options.resume || *options.resume < samplers, base::OptionsOf{"SamplerOptions"},
                 "resume is ", options.resume.value_or(0), "; the buffer was loaded with ", samplers,

@@ -79,7 +79,7 @@ class MixedSampler::State {
     }
     // A new batch may have the address of the former one, but nothing is begun in it.
     const Unfinished into(&batch, options.n_step, options.discount, options.gather);
-    if (std::exchange(into_, into) != into || batch.begun != drawn_) {
+    if (std::exchange(unfinished_, into) != into || batch.begun != drawn_) {
       drawn_ = 0;
     }
     const base::Clock::time_point deadline = base::deadline_after(options.timeout);
@@ -177,9 +177,9 @@ class MixedSampler::State {
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities) {
     base::require(keys.size() == priorities.size(), base::Call{kUpdate}, keys.size(), " keys and ",
                   priorities.size(), " priorities; allowed: equal counts");
-    base::require(twin_ == 0 || (!by_total_ && keys.size() == n_), base::Call{kUpdate}, "parts[",
-                  part_of(cores_[twin_]->tag()), "] and parts[", twin_, "] have key_tag ",
-                  cores_[twin_]->tag(),
+    base::require(same_tag_part_ == 0 || (!by_total_ && keys.size() == n_), base::Call{kUpdate},
+                  "parts[", part_of(cores_[same_tag_part_]->tag()), "] and parts[", same_tag_part_,
+                  "] have key_tag ", cores_[same_tag_part_]->tag(),
                   "; allowed: different ones, or the keys of a whole batch of exact parts");
     bool good = true;  // The usual case, in which the selectors of all parts accept all priorities.
     for (std::size_t i = 0; i < cores_.size(); ++i) {
@@ -189,7 +189,7 @@ class MixedSampler::State {
     }
     std::size_t part = 0;
     for (std::size_t i = 0, end = counts_.front(); i < keys.size(); ++i) {
-      if (twin_ == 0) {
+      if (same_tag_part_ == 0) {
         part = part_of(keys[i].tag());
         base::require(part < cores_.size(), base::Call{kUpdate}, "keys[", i, "] has tag ",
                       keys[i].tag(), "; allowed: keys of the buffers of the parts");
@@ -206,7 +206,7 @@ class MixedSampler::State {
       priorities_[first].push_back(priorities[i]);
     }
     for (std::size_t i = 0; i < cores_.size(); ++i) {
-      cores_[i]->life().check();
+      cores_[i]->life().check_not_forked();
       buffer::check_keys(kUpdate, *cores_[i], keys_[i]);
     }
     UpdateResult all;
@@ -238,7 +238,7 @@ class MixedSampler::State {
 
   void check_part(std::size_t i) {
     buffer::BufferCore& core = *cores_[i];
-    core.life().check();
+    core.life().check_not_forked();
     const SelectorRule& rule = this->rule(i);
     const auto require = [i](bool fits, const auto&... why) {
       base::require(fits, base::Call{"MixedSampler"}, "parts[", i, "] ", why...);
@@ -248,7 +248,7 @@ class MixedSampler::State {
     require(core.window() == cores_.front()->window(),
             "has another window than parts[0]; allowed: equal ones");
     if (cores_[part_of(core.tag())] != cores_[i]) {
-      twin_ = i;
+      same_tag_part_ = i;
     }
     if (!by_total_) {
       return;
@@ -295,7 +295,7 @@ class MixedSampler::State {
 
   /// Reads the totals of all parts into `shares_`, and what importance weights depend on into
   /// `facts_`. Returns the sum of the totals.
-  double look() {
+  double read_totals() {
     facts_ = {0.0, std::numeric_limits<double>::infinity(), 0.0};
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       cores_[i]->shards().ingest_pending();
@@ -314,7 +314,7 @@ class MixedSampler::State {
 
   /// Computes how many items each part gives to a draw by the common total.
   void allot(Draws draws) {
-    const double sum = look();
+    const double sum = read_totals();
     if (!(sum > 0.0)) {
       std::ranges::fill(shares_, 0.0);
       shares_.front() = 1.0;
@@ -348,7 +348,7 @@ class MixedSampler::State {
       }
     }
     if (!std::isfinite(facts_.lowest_probability)) {
-      look();  // The totals were 0 when the batch was allotted.
+      read_totals();  // The totals were 0 when the batch was allotted.
     }
     facts_.lowest_drawn = *std::ranges::min_element(probabilities);
     sampler::weigh(probabilities, facts_, options.beta, options.normalise, weights);
@@ -385,9 +385,9 @@ class MixedSampler::State {
   std::vector<std::vector<ItemKey>> keys_;  ///< Scratch of an update, as is `priorities_`.
   std::vector<std::vector<float>> priorities_;
   /// The index of a part that has the tag of an earlier part of another buffer; 0: none.
-  std::size_t twin_ = 0;
+  std::size_t same_tag_part_ = 0;
   // The unfinished batch.
-  Unfinished into_;
+  Unfinished unfinished_;
   std::size_t drawn_ = 0;  ///< Items already drawn into it.
   std::size_t next_ = 0;   ///< The part that is drawn next.
   sampler::DrawFacts facts_;

@@ -20,10 +20,10 @@ namespace {
 using Code = SampleStatus::Code;
 
 /// The pause before another try while every weight is 0, or a user's source gives no batch.
-constexpr std::chrono::nanoseconds kNothingPause = std::chrono::milliseconds(1);
+constexpr std::chrono::nanoseconds kRetryPause = std::chrono::milliseconds(1);
 
 /// How long a waiting thread sleeps at most before it looks again whether the source is closed.
-constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(20);
+constexpr std::chrono::nanoseconds kPollInterval = std::chrono::milliseconds(20);
 
 constexpr std::size_t kMaxDepth = 1024;
 
@@ -62,19 +62,19 @@ class Prefetcher::State {
     // P1: release; partner: the acquire in next.
     phase_.store(Phase::Running, std::memory_order_release);
     // Marks the end of `run` on every path, also after an exception.
-    struct SayEnded {
-      explicit SayEnded(State& of) noexcept : state(of) {}
-      SayEnded(const SayEnded&) = delete;
-      SayEnded& operator=(const SayEnded&) = delete;
+    struct MarkEnded {
+      explicit MarkEnded(State& of) noexcept : state(of) {}
+      MarkEnded(const MarkEnded&) = delete;
+      MarkEnded& operator=(const MarkEnded&) = delete;
       State& state;
-      ~SayEnded() {
+      ~MarkEnded() {
         // P1: release; partner: the acquire in next. A thread that sees the end sees every batch
         // that was pushed.
         state.phase_.store(Phase::Ended, std::memory_order_release);
         state.ready_event_.wake_all();
       }
-    } const say_ended(*this);
-    WhileOpen open(*this);
+    } const mark_ended(*this);
+    StopWhenClosed open(*this);
     SampleOptions options = options_;
     options.stop = stop;
     options.hook = &open;
@@ -92,7 +92,7 @@ class Prefetcher::State {
       } else if (status.code == Code::Closed) {
         return;
       } else {
-        std::this_thread::sleep_for(kNothingPause);
+        std::this_thread::sleep_for(kRetryPause);
       }
     }
   }
@@ -129,7 +129,7 @@ class Prefetcher::State {
       }
       end = over ? limiter::WaitEnd::Closed : wait.over();
       if (!end) {
-        wait.sleep(registration, ticket, phase == Phase::NotStarted ? kLookAgain : kNoTimeout);
+        wait.sleep(registration, ticket, phase == Phase::NotStarted ? kPollInterval : kNoTimeout);
       }
     }
     SampleStatus status = source_.outlook(n_);
@@ -145,9 +145,9 @@ class Prefetcher::State {
 
   /// Ends waits of `run` once the source is closed: in a mix, one buffer may be closed while the
   /// draw waits for another.
-  class WhileOpen final : public WaitHook {
+  class StopWhenClosed final : public WaitHook {
    public:
-    explicit WhileOpen(const State& of) noexcept : of_(of) {}
+    explicit StopWhenClosed(const State& of) noexcept : of_(of) {}
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
       return !of_.closed();
     }
@@ -172,7 +172,7 @@ class Prefetcher::State {
     const base::Event::Registration registration(free_event_);
     const std::uint32_t ticket = registration.ticket();
     if (free_.read_available() == 0 && !wait.over()) {
-      wait.sleep(registration, ticket, kLookAgain);
+      wait.sleep(registration, ticket, kPollInterval);
     }
   }
 

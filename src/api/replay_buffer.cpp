@@ -42,7 +42,7 @@ ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
 Writer ReplayBuffer::writer(const WriterOptions& options) {
   base::require(options.timeout.count() >= 0, base::OptionsOf{"WriterOptions"}, "timeout is ",
                 options.timeout.count(), " ns; allowed: at least 0");
-  core_->life().check();
+  core_->life().check_not_forked();
   const std::optional<std::size_t> slot = core_->slots().take();
   if (!slot) {
     base::refuse<std::runtime_error>("max_writers is ", core_->options().max_writers,
@@ -77,7 +77,7 @@ UpdateResult ReplayBuffer::update_priorities(std::span<const ItemKey> keys,
 }
 
 Episodes ReplayBuffer::episodes() const {
-  buffer::need_index(*core_);
+  buffer::require_episode_index(*core_);
   return detail::Access::make<Episodes>(core_);
 }
 
@@ -97,7 +97,7 @@ UpdateResult ReplayBuffer::update(std::span<const ItemKey> keys, AnyField field,
 }
 
 Hindsight ReplayBuffer::hindsight(AnyField achieved, const HindsightOptions& options) {
-  core_->life().check();
+  core_->life().check_not_forked();
   return detail::Access::make<Hindsight>(
       std::unique_ptr<items::HindsightCore, detail::HindsightDeleter>(
           new items::HindsightCore(core_, achieved, options)));
@@ -108,7 +108,7 @@ std::size_t ReplayBuffer::remove(std::span<const ItemKey> keys) {
 }
 
 void ReplayBuffer::set_version(std::int64_t version) {
-  core_->life().check();
+  core_->life().check_not_forked();
   const base::Call call{"set_version"};
   base::require(version >= 0, call, "version is ", version, "; allowed: at least 0");
   base::require(core_->layout().version_field().has_value(), call,
@@ -129,7 +129,7 @@ void ReplayBuffer::clear() {
 }
 
 SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const SaveOptions& options) {
-  core_->life().check();
+  core_->life().check_not_forked();
   std::vector<base::Random::State> samplers;
   samplers.reserve(options.samplers.size());
   for (const Sampler* const sampler : options.samplers) {
@@ -145,21 +145,21 @@ SaveResult ReplayBuffer::save(const std::filesystem::path& directory, const Save
 LoadResult ReplayBuffer::load(const std::filesystem::path& directory, const LoadOptions& options) {
   record::PosixFileSystem files;
   save::Loaded loaded = save::load(files, directory.string(), options, nullptr);
-  return {ReplayBuffer(std::move(loaded.core)), std::move(loaded.beside.skipped),
-          std::move(loaded.beside.attachments)};
+  return {ReplayBuffer(std::move(loaded.core)), std::move(loaded.result.skipped),
+          std::move(loaded.result.attachments)};
 }
 
 RestoreResult ReplayBuffer::restore(const std::filesystem::path& directory,
                                     const LoadOptions& options) {
-  core_->life().check();
+  core_->life().check_not_forked();
   record::PosixFileSystem files;
   save::Loaded loaded = save::load(files, directory.string(), options, core_.get());
   *this = ReplayBuffer(std::move(loaded.core));
-  return std::move(loaded.beside);
+  return std::move(loaded.result);
 }
 
 std::size_t ReplayBuffer::size() const {
-  core_->life().check();
+  core_->life().check_not_forked();
   core_->shards().drain();
   return core_->shards().steps();
 }

@@ -39,9 +39,9 @@ VectorWriter::VectorWriter(ReplayBuffer& buffer, std::size_t environments,
 VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
     : auto_reset_(auto_reset),
       writers_(std::move(writers)),
-      reset_in_(writers_.size(), kNone),
+      reset_episodes_(writers_.size(), kNone),
       resets_(std::make_unique<bool[]>(writers_.size())),
-      named_(writers_.size()),
+      seen_(writers_.size()),
       first_(writers_.size() + 1, 0),
       taken_(writers_.size(), false) {
   base::require(!writers_.empty(), base::Call{"VectorWriter"},
@@ -75,12 +75,12 @@ void VectorWriter::choose(std::span<const std::size_t> environments) {
   if (std::ranges::equal(environments, chosen_)) {
     return;  // The caller may be repeating a commit.
   }
-  std::fill(named_.begin(), named_.end(), false);
+  std::fill(seen_.begin(), seen_.end(), false);
   for (const std::size_t e : environments) {
-    base::require(e < writers_.size() && !named_[e], base::Call{"VectorWriter"}, "environment ", e,
+    base::require(e < writers_.size() && !seen_[e], base::Call{"VectorWriter"}, "environment ", e,
                   e < writers_.size() ? " is chosen twice" : "", "; allowed: each of 0 to ",
                   writers_.size() - 1, " once");
-    named_[e] = true;
+    seen_[e] = true;
   }
   // The argument may be a part of `chosen_`, which has memory for all.
   chosen_.resize(writers_.size());
@@ -143,7 +143,7 @@ void VectorWriter::await_resets() {
                 "nobody resets in a step of its own; allowed: with ", base::Enumerator{"NextStep"});
   for (const std::size_t e : chosen_) {
     writers_[e].begin_episode();
-    reset_in_[e] = writers_[e].episode_id();
+    reset_episodes_[e] = writers_[e].episode_id();
   }
 }
 
@@ -155,10 +155,11 @@ bool VectorWriter::in_episode(std::size_t environment) const noexcept {
 }
 
 bool VectorWriter::resetting(std::size_t environment) const noexcept {
-  return reset_in_[environment] == writers_[environment].episode_id() && !in_episode(environment);
+  return reset_episodes_[environment] == writers_[environment].episode_id() &&
+         !in_episode(environment);
 }
 
-std::span<const bool> VectorWriter::own_resets(std::span<const bool> resets) const {
+std::span<const bool> VectorWriter::resets_or_default(std::span<const bool> resets) const {
   if (!resets.empty() || auto_reset_ != AutoReset::NextStep) {
     return resets;
   }
@@ -198,7 +199,7 @@ void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyVa
 /// reset, with the next observations, and notes which environments that ended now await their
 /// reset.
 void VectorWriter::begin_episodes(std::span<const End> ends, std::span<const AnyValue> values) {
-  const std::span<const bool> resets = own_resets({});
+  const std::span<const bool> resets = resets_or_default({});
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
     const std::size_t e = chosen_[i];
     const bool reset = !resets.empty() && resets[i];
@@ -212,7 +213,7 @@ void VectorWriter::begin_episodes(std::span<const End> ends, std::span<const Any
       }
     }
     if (ended && auto_reset_ == AutoReset::NextStep) {
-      reset_in_[e] = writers_[e].episode_id();
+      reset_episodes_[e] = writers_[e].episode_id();
     }
   }
 }
@@ -246,7 +247,7 @@ std::size_t VectorWriter::check_bytes(AnyField field, std::size_t bytes) const {
 std::size_t VectorWriter::completing(std::span<const End> ends,
                                      std::span<const bool> resets) const {
   check_counts(ends.size(), resets.size(), chosen_.size());
-  resets = own_resets(resets);
+  resets = resets_or_default(resets);
   std::size_t items = 0;
   for (std::size_t e = 0; e < chosen_.size(); ++e) {
     items += !resets.empty() && resets[e] ? 0 : writers_[chosen_[e]].completing(ends[e]);
@@ -257,7 +258,7 @@ std::size_t VectorWriter::completing(std::span<const End> ends,
 CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const float> priorities,
                                   std::span<const bool> resets) {
   check_counts(ends.size(), resets.size(), chosen_.size());
-  resets = own_resets(resets);
+  resets = resets_or_default(resets);
   const auto takes_none = [&](std::size_t e) {
     return taken_[e] || (!resets.empty() && resets[e]);
   };
@@ -265,7 +266,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
   const auto core = [&](std::size_t e) -> writer::StepWriter& {
     return detail::Access::core(writers_[chosen_[e]]);
   };
-  if (!repeated()) {
+  if (!is_repeat()) {
     std::fill(taken_.begin(), taken_.end(), false);
     first_[0] = 0;
     for (std::size_t e = 0; e < rows; ++e) {
@@ -300,17 +301,17 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       }
     }
   } catch (...) {
-    note_steps();
+    record_steps();
     throw;
   }
   steps_.clear();
   if (worst != CommitStatus::Committed) {
-    note_steps();
+    record_steps();
   }
   return worst;
 }
 
-void VectorWriter::note_steps() noexcept {
+void VectorWriter::record_steps() noexcept {
   steps_.clear();  // Filling it allocates nothing: its memory was reserved.
   for (const Writer& writer : writers_) {
     steps_.emplace_back(writer.episode_id(), writer.episode_steps());
@@ -319,7 +320,7 @@ void VectorWriter::note_steps() noexcept {
 
 /// Whether this commit repeats one that took the steps of some environments only; it skips these.
 /// No environment may have taken a step since. If none was taken, there is nothing to repeat.
-bool VectorWriter::repeated() const noexcept {
+bool VectorWriter::is_repeat() const noexcept {
   return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),
                     [](const Writer& writer, const auto& step) {

@@ -144,7 +144,7 @@ template <class Family>
 Family StrategyKind<Family>::make(std::span<const OptionValue> values) const {
   base::require(values.size() <= count_, base::Call{name_}, values.size(),
                 " values; allowed: at most ", count_, ", one per option");
-  std::array<OptionValue, kMostOptions> all;
+  std::array<OptionValue, kMaxOptions> all;
   for (std::size_t i = 0; i < count_; ++i) {
     all[i] = i < values.size() ? values[i] : options_[i].value;
     base::check(name_, options_[i], all[i]);

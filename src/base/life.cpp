@@ -38,8 +38,8 @@ const std::atomic<std::uint32_t>& counted_forks() {
 
 Life::Life()
     : forks_(counted_forks()),
-      made_at_(forks_.load(std::memory_order_relaxed)),
-      maker_(::getpid()) {}
+      forks_when_made_(forks_.load(std::memory_order_relaxed)),
+      creator_pid_(::getpid()) {}
 
 void Life::close() noexcept {
   if (forked()) {
@@ -72,12 +72,13 @@ Life::WokenByClose::~WokenByClose() {
   *at = next_;
 }
 
-void Life::refuse() const {
-  throw std::logic_error(base::text(
-      "the replay buffer was made in process ", maker_, " and is used in process ", ::getpid(),
-      ", a fork of it: make the buffer after the fork, or share it in "
-      "the process that has it (`Host`, in Python `share`) and "
-      "`attach` in this one"));
+void Life::throw_forked() const {
+  throw std::logic_error(
+      base::text("the replay buffer was made in process ", creator_pid_, " and is used in process ",
+                 ::getpid(),
+                 ", a fork of it: make the buffer after the fork, or share it in "
+                 "the process that has it (`Host`, in Python `share`) and "
+                 "`attach` in this one"));
 }
 
 }  // namespace reprise::base

@@ -49,25 +49,25 @@ class Life {
   /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,
   /// which has counted the fork; the count never changes later.
   [[nodiscard]] bool forked() const noexcept {
-    return forks_.load(std::memory_order_relaxed) != made_at_;
+    return forks_.load(std::memory_order_relaxed) != forks_when_made_;
   }
 
   /// Throws `std::logic_error` in a forked child, naming both processes and what to do.
-  void check() const {
+  void check_not_forked() const {
     if (forked()) {
-      refuse();
+      throw_forked();
     }
   }
 
  private:
-  [[noreturn]] void refuse() const;
+  [[noreturn]] void throw_forked() const;
 
   // Every commit reads these; they are written once.
   alignas(kCacheLine) StdSync::Atomic<std::uint32_t> closed_{0};
   /// The count of the copy of the library that made this: a process may have several copies.
   const std::atomic<std::uint32_t>& forks_;
-  const std::uint32_t made_at_;
-  const std::int64_t maker_;  ///< Process id, for the refusal.
+  const std::uint32_t forks_when_made_;
+  const std::int64_t creator_pid_;  ///< Process id, for the refusal.
 
   alignas(kCacheLine) Mutex mutex_;
   /// An intrusive list, which needs no destruction: a fork may come while another thread changes

@@ -85,7 +85,7 @@ MappedFile MappedFile::make(const std::filesystem::path& path, std::size_t bytes
 
 MappedFile::~MappedFile() {
   // A forked child does not have the range, and may have mapped something else at its address.
-  if (data_ != nullptr && ::getpid() == maker_) {
+  if (data_ != nullptr && ::getpid() == creator_pid_) {
     ::munmap(data_, size_);
   }
   if (descriptor_ >= 0) {
@@ -114,7 +114,7 @@ void MappedFile::will_need(const std::byte* from, std::size_t bytes) const noexc
   }
 }
 
-void MappedFile::forget(std::size_t offset, std::size_t bytes) const noexcept {
+void MappedFile::wont_need(std::size_t offset, std::size_t bytes) const noexcept {
   // Forgets only whole pages, because those at the ends also have rows of other chunks.
   const std::size_t page = page_bytes();
   const std::size_t first = (offset + page - 1) / page;

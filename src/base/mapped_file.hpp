@@ -22,7 +22,7 @@ class MappedFile {
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         descriptor_(std::exchange(other.descriptor_, -1)),
-        maker_(other.maker_) {}
+        creator_pid_(other.creator_pid_) {}
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();
 
@@ -43,19 +43,19 @@ class MappedFile {
   /// Advice: the contents of this part are not needed any more. If the system has written it to the
   /// disk, it is not read back when the part is written to, and some of it reads as zero. The disk
   /// space stays.
-  void forget(std::size_t offset, std::size_t bytes) const noexcept;
+  void wont_need(std::size_t offset, std::size_t bytes) const noexcept;
 
   /// Disk space that the file takes.
   [[nodiscard]] std::size_t disk_bytes() const noexcept;
 
  private:
   MappedFile(int descriptor, std::int64_t maker) noexcept
-      : descriptor_(descriptor), maker_(maker) {}
+      : descriptor_(descriptor), creator_pid_(maker) {}
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   int descriptor_ = -1;
-  std::int64_t maker_ = 0;  ///< Process id.
+  std::int64_t creator_pid_ = 0;  ///< Process id.
 };
 
 /// How much the system has read from the disk for this thread, page faults and read-ahead included;

@@ -24,24 +24,24 @@ template <class... Parts>
 }
 
 /// A part of a message that other languages word differently.
-template <Refusal::Is kIs>
+template <Refusal::Kind kIs>
 struct Named {
   std::string_view name;
 };
-using Call = Named<Refusal::Is::Call>;
-using OptionsOf = Named<Refusal::Is::Options>;
-using StrategyOf = Named<Refusal::Is::Strategy>;
-using Enumerator = Named<Refusal::Is::Enumerator>;
+using Call = Named<Refusal::Kind::Call>;
+using OptionsOf = Named<Refusal::Kind::Options>;
+using StrategyOf = Named<Refusal::Kind::Strategy>;
+using Enumerator = Named<Refusal::Kind::Enumerator>;
 
 namespace detail {
 
-template <Refusal::Is kIs>
+template <Refusal::Kind kIs>
 void add(std::vector<Refusal::Part>& to, const Named<kIs>& part) {
   to.push_back({kIs, std::string(part.name)});
 }
 template <class Part>
 void add(std::vector<Refusal::Part>& to, const Part& part) {
-  if (to.empty() || to.back().is != Refusal::Is::Text) {
+  if (to.empty() || to.back().kind != Refusal::Kind::Text) {
     to.emplace_back();
   }
   to.back().text += text(part);
@@ -51,8 +51,8 @@ void add(std::vector<Refusal::Part>& to, const Part& part) {
 inline std::string joined(const std::vector<Refusal::Part>& parts) {
   std::string all;
   for (const Refusal::Part& part : parts) {
-    const bool scope = part.is == Refusal::Is::Options || part.is == Refusal::Is::Strategy;
-    all += part.text + (scope ? "::" : part.is == Refusal::Is::Call ? ": " : "");
+    const bool scope = part.kind == Refusal::Kind::Options || part.kind == Refusal::Kind::Strategy;
+    all += part.text + (scope ? "::" : part.kind == Refusal::Kind::Call ? ": " : "");
   }
   return all;
 }

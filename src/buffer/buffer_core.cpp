@@ -43,9 +43,9 @@ BufferCore::BufferCore(const Schema& schema, const Options& options)
       gather_(window().make_gather(this->schema(), chunk_layout(), store_)),
       shards_(plan_, window().every_step(), store_, selectors_.rules(), tag_) {}
 
-std::size_t BufferCore::counted() const noexcept {
+std::size_t BufferCore::limiter_items() const noexcept {
   const std::size_t items = shards_.items();
-  const bool by_item = shards_.exhaust() || (limiter_.is_queue() && !window().every_step());
+  const bool by_item = shards_.may_exhaust() || (limiter_.is_queue() && !window().every_step());
   return items == 0 || by_item ? items : shards_.steps();
 }
 
@@ -77,7 +77,7 @@ void BufferCore::check_samples_per_insert(double samples_per_insert) const {
 }
 
 void BufferCore::set_samples_per_insert(double samples_per_insert) {
-  life_.check();
+  life_.check_not_forked();
   check_samples_per_insert(samples_per_insert);
   limiter_.set_samples_per_insert(samples_per_insert);
   counters.changed();
@@ -92,7 +92,7 @@ std::uint64_t BufferCore::take_episode_ids() noexcept {
 }
 
 Stats BufferCore::stats() {
-  life_.check();
+  life_.check_not_forked();
   Stats stats;
   const shard::Counters shards = shards_.totals();
   // D1: acquire; partner: end_truncated. The commits of the dropped steps are seen below.
@@ -139,7 +139,7 @@ Stats BufferCore::stats() {
   const storage::ChunkStore::FrameTotals frames = store_.frame_totals();
   const std::size_t touched_frames = store_.in_file() ? 0 : frames.touched;
   stats.compressed_bytes = frames.compressed;
-  stats.uncompressed_bytes = frames.as_they_are;
+  stats.uncompressed_bytes = frames.uncompressed;
   stats.file_bytes = store_.disk_bytes();
   stats.reserved_bytes =
       store_.reserved_bytes() + store_.reserved_state_bytes() + memory.by_row + memory.by_chunk;
@@ -151,7 +151,7 @@ Stats BufferCore::stats() {
   stats.writers_for_limiter = writers_for_limiter.stats();
   stats.samplers_for_items = samplers_for_items.stats();
   stats.samplers_for_limiter = samplers_for_limiter.stats();
-  stats.limiter = limiter_.explain(counted());
+  stats.limiter = limiter_.explain(limiter_items());
   return stats;
 }
 

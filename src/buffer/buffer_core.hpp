@@ -117,7 +117,7 @@ class BufferCore {
   /// The size that the rate limiter uses: items that can be drawn, if some may be exhausted or the
   /// limiter is a `Queue` and not every step begins an item; otherwise resident steps, or 0 while
   /// there is no item.
-  [[nodiscard]] std::size_t counted() const noexcept;
+  [[nodiscard]] std::size_t limiter_items() const noexcept;
 
   /// Throws std::invalid_argument if the rate limiter cannot hold this ratio.
   void check_samples_per_insert(double samples_per_insert) const;
@@ -125,7 +125,7 @@ class BufferCore {
   void set_samples_per_insert(double samples_per_insert);
 
   /// Whether a batch leaves fewer items for others, so that samplers wait by turns.
-  [[nodiscard]] bool draws_take() const noexcept {
+  [[nodiscard]] bool draws_consume() const noexcept {
     return limiter_.limits_inserts() || shards_.draws_limited();
   }
 

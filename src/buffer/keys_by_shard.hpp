@@ -13,8 +13,8 @@
 
 namespace reprise::buffer {
 
-/// Calls each(shard, indices) for every shard that has some of the keys; `indices` are those of its
-/// keys, and rise. `order` is scratch for as many indices as there are keys.
+/// Calls each(shard, indices) for every shard that has some of the keys; `indices` are the indices
+/// of its keys, ascending. `order` is scratch for as many indices as there are keys.
 template <class Each>
 void for_each_shard(std::span<const ItemKey> keys, const ShardSet& shards,
                     std::span<std::uint32_t> order, Each each) {

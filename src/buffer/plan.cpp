@@ -25,9 +25,10 @@ constexpr std::size_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMaxFrameBytes = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;
 
-void require_range(const char* option, std::size_t value, std::size_t least, std::size_t most) {
-  base::require(value >= least && value <= most, option, " is ", value, "; allowed: ", least,
-                " to ", most);
+void require_range(const char* option, std::size_t value, std::size_t min_value,
+                   std::size_t max_value) {
+  base::require(value >= min_value && value <= max_value, option, " is ", value,
+                "; allowed: ", min_value, " to ", max_value);
 }
 
 std::size_t default_chunk_rows(const Options& options, const window::WindowSpec& window) {
@@ -42,7 +43,7 @@ bool exhausts(const Options& o) {
 }
 
 /// The number of chunks beyond those that hold the capacity; `make_plan` explains it.
-std::size_t chunks_on_top(const Options& o) {
+std::size_t extra_chunks(const Options& o) {
   const std::size_t limited = exhausts(o) ? 1 : 0;
   return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;
 }
@@ -54,7 +55,7 @@ void require_room(const Options& o, std::size_t chunk_items, std::size_t row_byt
   const bool numbers_run_out = kMaxSlots < kMaxRowBytes / row_bytes;
   const std::size_t rows = numbers_run_out ? kMaxSlots : kMaxRowBytes / row_bytes;
   const std::size_t chunks = rows / o.chunk_steps / o.shards * o.shards;
-  const std::size_t on_top = chunks_on_top(o);
+  const std::size_t on_top = extra_chunks(o);
   const std::size_t steps = chunks > on_top ? (chunks - on_top) * chunk_items : 0;
   if (o.capacity_steps <= steps) {
     return;
@@ -67,8 +68,8 @@ void require_room(const Options& o, std::size_t chunk_items, std::size_t row_byt
                  " rows of ", row_bytes, " bytes each is more than ",
                  numbers_run_out ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
   base::require(steps == 0, "capacity_steps is ", o.capacity_steps, why, steps);
-  const std::size_t least_chunks = (on_top / o.shards + 1) * o.shards;
-  base::refuse("chunk_steps is ", o.chunk_steps, why, rows / least_chunks,
+  const std::size_t min_chunks = (on_top / o.shards + 1) * o.shards;
+  base::refuse("chunk_steps is ", o.chunk_steps, why, rows / min_chunks,
                ", more with fewer max_writers or shards");
 }
 
@@ -129,12 +130,12 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   if (!o.key_tag) {
     o.key_tag = static_cast<std::uint16_t>(1 + std::random_device{}() % ItemKey::kTagMask);
   }
-  const std::size_t most_shards = std::min(o.capacity_steps, kMaxShards);
+  const std::size_t max_shards = std::min(o.capacity_steps, kMaxShards);
   if (o.shards == 0) {
     o.shards = o.capacity_steps < kOneShardBelow ? 1 : kDefaultShards;
   }
-  base::require(o.shards <= most_shards, "shards is ", o.shards,
-                "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", most_shards);
+  base::require(o.shards <= max_shards, "shards is ", o.shards,
+                "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", max_shards);
 
   const std::size_t frames = layout.frame_bytes();
   const std::size_t most = frames == 0 ? kMaxSlots : kMaxFrameBytes / frames;
@@ -150,7 +151,7 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);
-  const std::size_t chunks = base::divide_up(o.capacity_steps, items) + chunks_on_top(o);
+  const std::size_t chunks = base::divide_up(o.capacity_steps, items) + extra_chunks(o);
   const std::size_t per_shard = base::divide_up(chunks, o.shards);
   require_room(o, items, layout.stride() + layout.state_stride());
   const std::size_t usual_items = o.shards * (rows - window.context_rows());

@@ -50,7 +50,7 @@ void check_storage(const Storage& storage);
 ///   with a remover that chooses, only after all filled ones have (`shard/victims.hpp`);
 /// - 2 per shard may be retired and still pinned; with more than that writers wait for a gather;
 /// - with max_times_sampled or max_staleness, 1 more per writer and shard lost exhausted items from
-///   its front (`DrawLimit`, most_partial), and 1 per shard is the remover's choice beside the
+///   its front (`DrawLimit`, max_partial), and 1 per shard is the remover's choice beside the
 ///   oldest.
 ///
 /// Throws std::invalid_argument that names the option, its value and what is allowed, and shows the

@@ -15,21 +15,21 @@ namespace reprise::buffer {
 namespace {
 
 /// How many keys are looked up under one lock per shard, which bounds the scratch on the stack.
-constexpr std::size_t kTogether = 2048;
+constexpr std::size_t kKeysPerBlock = 2048;
 
 /// Replaces each weight by the smallest priority that has this weight, or the nearest larger one; a
 /// NaN stays. Weights do not fall while priorities rise, and floats of at least 0 rise with their
 /// bits, so halving the range of bits finds that priority, whatever the rule.
 void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
-  constexpr auto kMost = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
+  constexpr auto kMaxBits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
   // Each array is written before it is read.
-  std::array<std::uint32_t, kTogether> low;   // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<std::uint32_t, kTogether> high;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<float, kTogether> tried;         // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kKeysPerBlock> low;   // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kKeysPerBlock> high;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<float, kKeysPerBlock> tried;         // NOLINT(cppcoreguidelines-pro-type-member-init)
   const std::span<float> weighed = std::span(tried).first(weights.size());
   std::fill_n(low.begin(), weights.size(), 0U);
-  std::fill_n(high.begin(), weights.size(), kMost);
-  for (auto bits = kMost; bits != 0; bits >>= 1U) {
+  std::fill_n(high.begin(), weights.size(), kMaxBits);
+  for (auto bits = kMaxBits; bits != 0; bits >>= 1U) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       tried[i] = std::bit_cast<float>(low[i] + (high[i] - low[i]) / 2);
     }
@@ -49,27 +49,27 @@ void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
 
 std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::span<float> priorities,
                        std::size_t selector) {
-  core.life().check();
+  core.life().check_not_forked();
   const SelectorRule& rule = core.selectors().at(selector);
   base::require(keys.size() == priorities.size(), base::Call{"priorities"}, keys.size(),
                 " keys and room for ", priorities.size(), " priorities; allowed: equal counts");
   check_keys("priorities", core, keys);
-  std::array<std::uint32_t, kTogether> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  for (std::size_t done = 0; done < keys.size(); done += kTogether) {
+  std::array<std::uint32_t, kKeysPerBlock> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (std::size_t done = 0; done < keys.size(); done += kKeysPerBlock) {
     const std::span<const ItemKey> part =
-        keys.subspan(done, std::min(kTogether, keys.size() - done));
+        keys.subspan(done, std::min(kKeysPerBlock, keys.size() - done));
     const std::span<float> weights = priorities.subspan(done, part.size());
     std::uint64_t alphas_set = 0;
     const auto changed = [&] {
       // Locked, because the count rises with all locks held, after the exponent has changed.
-      const ShardSet::One locked(core.shards(), 0);
+      const ShardSet::Lock locked(core.shards(), 0);
       return core.selectors().alphas_set() != alphas_set;
     };
     do {  // Weights have to be converted with the exponent that made them.
       alphas_set = core.selectors().alphas_set();
       for_each_shard(part, core.shards(), order,
                      [&](std::size_t s, std::span<const std::uint32_t> which) {
-                       const ShardSet::One shard(core.shards(), s);
+                       const ShardSet::Lock shard(core.shards(), s);
                        for (const std::uint32_t i : which) {
                          weights[i] = shard->stored(selector, part[i]);
                        }
@@ -82,12 +82,12 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
 }
 
 SelectorTotals totals(BufferCore& core, std::size_t selector) {
-  core.life().check();
+  core.life().check_not_forked();
   static_cast<void>(core.selectors().at(selector));
   core.shards().drain();
   core.shards().refresh(selector);
   SelectorTotals totals;
-  const ShardSet::All all(core.shards());
+  const ShardSet::LockAll all(core.shards());
   for (std::size_t s = 0; s < all.size(); ++s) {
     const SelectorSummary summary = all[s].selector(selector).summary();
     totals.weight += summary.total;

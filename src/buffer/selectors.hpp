@@ -53,7 +53,7 @@ class Selectors {
     return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_item_numbers(); });
   }
   /// Whether a selector requires a priority from the writer of each new item.
-  [[nodiscard]] bool need_caller() const noexcept {
+  [[nodiscard]] bool need_priorities() const noexcept {
     return std::ranges::any_of(rules_, [](const auto& rule) { return rule->needs_caller(); });
   }
 

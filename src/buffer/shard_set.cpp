@@ -28,9 +28,9 @@ void lock(shard::Shard& shard) noexcept REPRISE_UNCHECKED {
 ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& store, Rules rules,
                    std::uint32_t tag)
     : rules_(rules),
-      items_are_steps_(item_every_step && !plan.extras.exhaust()),
+      items_are_steps_(item_every_step && !plan.extras.may_exhaust()),
       draws_per_item_(plan.extras.draws_per_item),
-      exhaust_(plan.extras.exhaust()),
+      may_exhaust_(plan.extras.may_exhaust()),
       chunk_rows_(plan.chunk_rows),
       chunks_per_shard_(plan.chunks_per_shard),
       slots_per_shard_(plan.chunks_per_shard * plan.chunk_rows),
@@ -52,18 +52,18 @@ ShardSet::ShardSet(const Plan& plan, bool item_every_step, storage::ChunkStore& 
     store.expect_full(extent.first_chunk, usual);
     shards_.push_back(std::make_unique<shard::Shard>(store, budget_, rules_, plan.options.remover,
                                                      extent, tag, plan.extras));
-    const One one(*this, s);
+    const Lock one(*this, s);
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       one->selector(i).expect_leaves(std::size_t{usual} * chunk_rows_);
     }
   }
 }
 
-ShardSet::One::One(ShardSet& set, std::size_t index) noexcept : set_(set), shard_(set[index]) {
+ShardSet::Lock::Lock(ShardSet& set, std::size_t index) noexcept : set_(set), shard_(set[index]) {
   lock(shard_);
 }
 
-ShardSet::One::~One() {
+ShardSet::Lock::~Lock() {
   shard::LockedShard& shard = shard_.locked();
   shard.publish_hints();
   if (!ingested_) {
@@ -72,19 +72,19 @@ ShardSet::One::~One() {
   shard_.mutex.unlock();
 }
 
-bool ShardSet::One::ingest() noexcept {
+bool ShardSet::Lock::ingest() noexcept {
   ingested_ = true;
   (*this)->publish_hints();
   return (*this)->ingest(set_.summarise(), kIngestBound);
 }
 
-ShardSet::All::All(ShardSet& set) noexcept : set_(set) {
+ShardSet::LockAll::LockAll(ShardSet& set) noexcept : set_(set) {
   for (const auto& shard : set_.shards_) {
     lock(*shard);
   }
 }
 
-ShardSet::All::~All() {
+ShardSet::LockAll::~LockAll() {
   for (std::size_t s = 0; s < size(); ++s) {
     (*this)[s].publish_hints();
   }
@@ -119,7 +119,7 @@ void ShardSet::serve_writers(shard::LockedShard& shard) noexcept {
 
 bool ShardSet::ingest_one(std::size_t index) noexcept REPRISE_UNCHECKED {
   shards_[index]->mutex.lock();
-  return One(*this, index, std::adopt_lock).ingest();
+  return Lock(*this, index, std::adopt_lock).ingest();
 }
 
 /// Evicts down to the capacity: calls evict_in(shard) for one shard after the other while steps
@@ -137,7 +137,7 @@ void ShardSet::make_room(const EvictIn& evict_in) noexcept {
 
 void ShardSet::ingest_pending() noexcept {
   // Later rounds serve shards that had to stop until other shards evicted.
-  const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
+  const auto evict_in = [this](std::size_t s) { Lock(*this, s)->evict(); };
   bool left = true;
   for (int round = 0; round < kIngestRounds && left; ++round) {
     left = false;
@@ -149,7 +149,7 @@ void ShardSet::ingest_pending() noexcept {
 }
 
 void ShardSet::drain() noexcept {
-  const auto evict_in = [this](std::size_t s) { One(*this, s)->evict(); };
+  const auto evict_in = [this](std::size_t s) { Lock(*this, s)->evict(); };
   for (std::size_t s = 0; s < size(); ++s) {
     while (ingest_one(s)) {
       make_room(evict_in);  // The shard may have stopped until other shards evict.
@@ -167,21 +167,21 @@ void ShardSet::help_one(std::size_t index, const Work& work) noexcept REPRISE_UN
     std::this_thread::yield();
   }
   if (shard.mutex.try_lock()) {
-    One one(*this, index, std::adopt_lock);
+    Lock one(*this, index, std::adopt_lock);
     work(one);
     writer_ingests.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-bool ShardSet::help(std::size_t index) noexcept {
+bool ShardSet::help_ingest(std::size_t index) noexcept {
   bool all = false;
-  help_one(index, [&](One& shard) { all = !shard.ingest(); });
+  help_one(index, [&](Lock& shard) { all = !shard.ingest(); });
   // Other shards may have to evict for the steps that entered here: see Victims::next.
-  make_room([this](std::size_t s) { help_one(s, [](One& shard) { shard->evict(); }); });
+  make_room([this](std::size_t s) { help_one(s, [](Lock& shard) { shard->evict(); }); });
   // A thread that holds their locks may get no processor for a while. No writer waits for it,
   // unless exhausted items have to leave first.
   if (budget_.exceeded()) {
-    help_one(index, [](One& shard) { shard->evict(/*others_busy=*/true); });
+    help_one(index, [](Lock& shard) { shard->evict(/*others_busy=*/true); });
   }
   return all;
 }
@@ -189,13 +189,13 @@ bool ShardSet::help(std::size_t index) noexcept {
 void ShardSet::track_fresh() {
   // Shards are locked one by one, because it does not matter which of the arriving items are fresh.
   for (std::size_t s = 0; s < size(); ++s) {
-    One(*this, s)->track_fresh();
+    Lock(*this, s)->track_fresh();
   }
 }
 
 void ShardSet::raise_oldest(std::int64_t version) noexcept {
   for (std::size_t s = 0; s < size(); ++s) {
-    One(*this, s)->raise_oldest(version);
+    Lock(*this, s)->raise_oldest(version);
   }
 }
 
@@ -206,7 +206,7 @@ void ShardSet::refresh(std::size_t selector) noexcept {
   }
   rule.refresh([this, selector](const std::function<void(ShardSelector&)>& visit) {
     for (std::size_t s = 0; s < size(); ++s) {
-      const One one(*this, s);
+      const Lock one(*this, s);
       visit(one->selector(selector));
     }
   });
@@ -222,7 +222,7 @@ std::size_t ShardSet::sum(const Count& count) const noexcept {
 }
 
 std::size_t ShardSet::items() const noexcept {
-  return items_are_steps_ ? budget_.settled()
+  return items_are_steps_ ? budget_.visible_steps()
                           : std::min(sum([](const shard::Hints& hints) { return hints.items(); }),
                                      budget_.capacity());
 }
@@ -241,14 +241,14 @@ std::size_t ShardSet::draws_left() const noexcept {
 
 void ShardSet::restore(std::span<const shard::ShardImage> images) noexcept {
   for (std::size_t s = 0; s < images.size(); ++s) {
-    One(*this, s)->restore(images[s], summarise());
+    Lock(*this, s)->restore(images[s], summarise());
   }
 }
 
 shard::Counters ShardSet::totals() noexcept {
   shard::Counters totals;
   for (std::size_t s = 0; s < size(); ++s) {
-    const shard::Counters counters = One(*this, s)->counters();
+    const shard::Counters counters = Lock(*this, s)->counters();
     totals.ingested_steps += counters.ingested_steps;
     totals.evicted_steps += counters.evicted_steps;
     totals.outdated_items += counters.outdated_items;

@@ -23,7 +23,7 @@ namespace reprise::buffer {
 
 /// All shards of a buffer: finds the shard of a chunk or slot, counts over all shards, and takes
 /// their locks. Before a lock is released, the shard's hints have to be published, and writers that
-/// wait for a chunk have to be served; the destructors of `One` and `All` do both. Any thread.
+/// wait for a chunk have to be served; the destructors of `Lock` and `LockAll` do both. Any thread.
 class ShardSet {
  public:
   using Rules = std::span<const std::unique_ptr<SelectorRule>>;
@@ -58,7 +58,7 @@ class ShardSet {
   /// Counts items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept;
   /// Counts resident steps, at most the capacity.
-  [[nodiscard]] std::size_t steps() const noexcept { return budget_.settled(); }
+  [[nodiscard]] std::size_t steps() const noexcept { return budget_.visible_steps(); }
   /// Counts chunks with steps.
   [[nodiscard]] std::size_t chunks_with_steps() const noexcept;
   /// With a limit of draws, counts the draws that all items still allow.
@@ -66,21 +66,21 @@ class ShardSet {
   /// The most draws of an item; 0: no limit.
   [[nodiscard]] std::size_t draws_per_item() const noexcept { return draws_per_item_; }
   [[nodiscard]] bool draws_limited() const noexcept { return draws_per_item_ != 0; }
-  /// Whether items that cannot be drawn may stay (`shard::Extras::exhaust`).
-  [[nodiscard]] bool exhaust() const noexcept { return exhaust_; }
+  /// Whether items that cannot be drawn may stay (`shard::Extras::may_exhaust`).
+  [[nodiscard]] bool may_exhaust() const noexcept { return may_exhaust_; }
   /// Counts outdated items that are not yet evicted.
   [[nodiscard]] std::size_t outdated() const noexcept;
 
   /// Holds one shard's lock. While a sampler or an update waits for it, helping writers give way.
-  class One {
+  class Lock {
    public:
-    One(ShardSet& set, std::size_t index) noexcept REPRISE_UNCHECKED;
+    Lock(ShardSet& set, std::size_t index) noexcept REPRISE_UNCHECKED;
     /// Takes over the lock, which this thread already holds.
-    One(ShardSet& set, std::size_t index, std::adopt_lock_t /*held*/) noexcept
+    Lock(ShardSet& set, std::size_t index, std::adopt_lock_t /*held*/) noexcept
         : set_(set), shard_(set[index]) {}
-    ~One() REPRISE_UNCHECKED;
-    One(const One&) = delete;
-    One& operator=(const One&) = delete;
+    ~Lock() REPRISE_UNCHECKED;
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
 
     [[nodiscard]] shard::LockedShard& operator*() const noexcept REPRISE_UNCHECKED {
       return shard_.locked();
@@ -101,12 +101,12 @@ class ShardSet {
   ///
   /// The hints of all shards are published before any lock is released. So a thread that takes one
   /// of the locks afterwards reads hints that include every change made here.
-  class All {
+  class LockAll {
    public:
-    explicit All(ShardSet& set) noexcept REPRISE_UNCHECKED;
-    ~All() REPRISE_UNCHECKED;
-    All(const All&) = delete;
-    All& operator=(const All&) = delete;
+    explicit LockAll(ShardSet& set) noexcept REPRISE_UNCHECKED;
+    ~LockAll() REPRISE_UNCHECKED;
+    LockAll(const LockAll&) = delete;
+    LockAll& operator=(const LockAll&) = delete;
 
     [[nodiscard]] std::size_t size() const noexcept { return set_.size(); }
     [[nodiscard]] shard::LockedShard& operator[](std::size_t index) const noexcept
@@ -127,7 +127,7 @@ class ShardSet {
   /// Makes room for a writer: ingests and evicts in one shard if its lock is free, and in the
   /// others if the buffer is still over its capacity. It never waits for a lock, and yields to
   /// waiting samplers a few times. Returns whether nothing is left to ingest in that shard.
-  bool help(std::size_t index) noexcept;
+  bool help_ingest(std::size_t index) noexcept;
   /// Tracks fresh items from now on (`SamplerOptions::fresh`). Throws std::bad_alloc.
   void track_fresh();
   /// Items below this version of the policy are not drawn any more, once this call has returned.
@@ -163,7 +163,7 @@ class ShardSet {
   alignas(base::kCacheLine) const Rules rules_;
   const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
   const std::size_t draws_per_item_;
-  const bool exhaust_;
+  const bool may_exhaust_;
   const std::uint32_t chunk_rows_;
   const base::Divider chunks_per_shard_;
   const base::Divider slots_per_shard_;

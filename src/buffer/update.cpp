@@ -126,8 +126,8 @@ void weigh(const SelectorRule& rule, std::span<const float> priorities,
 
 }  // namespace
 
-void need_index(const BufferCore& core) {
-  core.life().check();
+void require_episode_index(const BufferCore& core) {
+  core.life().check_not_forked();
   if (!core.options().episode_index) {
     base::refuse<std::logic_error>("finding items by episode needs ", base::OptionsOf{"Options"},
                                    "episode_index, which is off: make the buffer with it");
@@ -165,7 +165,7 @@ void check_priorities(const char* call, std::span<const float> priorities, const
 
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector) {
-  core.life().check();
+  core.life().check_not_forked();
   check(keys, priorities, core.selectors().at(selector), core.tag(), slots(core));
   return update_checked(core, keys, priorities, selector);
 }
@@ -190,7 +190,7 @@ UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
       const auto end = static_cast<std::size_t>(
           std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
           block.shards.begin());
-      const ShardSet::One shard(shards, s);
+      const ShardSet::Lock shard(shards, s);
       const std::span<float> weights = std::span(block.weights).subspan(begin, end - begin);
       if (core.selectors().alphas_set() != alphas_set) {
         weigh(rule, raw.subspan(begin, end - begin), weights);
@@ -207,11 +207,11 @@ UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
 }
 
 std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode, std::uint64_t position) {
-  need_index(core);
+  require_episode_index(core);
   core.shards().drain();
   ShardSet& shards = core.shards();
   for (std::size_t s = 0; s < shards.size(); ++s) {
-    const ShardSet::One shard(shards, s);
+    const ShardSet::Lock shard(shards, s);
     if (const std::optional<ItemKey> key = shard->find(episode, position)) {
       return key;
     }
@@ -221,7 +221,7 @@ std::optional<ItemKey> find(BufferCore& core, std::uint64_t episode, std::uint64
 
 UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64_t position,
                             std::span<const float> priorities, std::size_t selector) {
-  need_index(core);
+  require_episode_index(core);
   check_priorities("update_priorities", priorities, core.selectors().at(selector));
   core.shards().drain();
   ShardSet& shards = core.shards();
@@ -233,7 +233,7 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
     const std::size_t count = std::min(kEpisodeBlock, priorities.size() - done);
     std::size_t live = 0;
     for (std::size_t s = 0; s < shards.size(); ++s) {
-      const ShardSet::One shard(shards, s);
+      const ShardSet::Lock shard(shards, s);
       for_each_step(*shard, episode, position, done, done + count, [&](std::size_t i, ItemKey key) {
         if (live < count) {
           keys[live] = key;
@@ -253,13 +253,13 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
 }
 
 void set_alpha(BufferCore& core, float alpha, std::size_t selector) {
-  core.life().check();
+  core.life().check_not_forked();
   const SelectorRule& rule = core.selectors().at(selector);
   if (!rule.alpha()) {
     refuse_selector("set_alpha", selector);
   }
   rule.check_alpha(alpha);
-  const ShardSet::All all(core.shards());
+  const ShardSet::LockAll all(core.shards());
   const float present = buffer::alpha(core, selector);
   base::require(present != 0.0F, base::Call{"set_alpha"}, "alpha is ", alpha,
                 ", but the present alpha is 0, whose weights say nothing of priorities; allowed: a "
@@ -289,12 +289,12 @@ float alpha(const BufferCore& core, std::size_t selector) {
 }
 
 void decay(BufferCore& core, float factor, std::size_t selector) {
-  core.life().check();
+  core.life().check_not_forked();
   static_cast<void>(core.selectors().at(selector));
   base::require(factor > 0.0F && factor <= 1.0F, base::Call{"decay"}, "factor is ", factor,
                 "; allowed: above 0, at most 1");
   core.shards().drain();  // Steps that were committed before the call have to decay too.
-  const ShardSet::All all(core.shards());
+  const ShardSet::LockAll all(core.shards());
   for (std::size_t s = 0; s < all.size(); ++s) {
     if (!all[s].selector(selector).decay(factor)) {
       refuse_selector("decay", selector);
@@ -304,12 +304,12 @@ void decay(BufferCore& core, float factor, std::size_t selector) {
 }
 
 void reset(BufferCore& core, float priority, std::size_t selector) {
-  core.life().check();
+  core.life().check_not_forked();
   const SelectorRule& rule = core.selectors().at(selector);
   base::require(weighable({&priority, 1}, rule), base::Call{"reset"}, "priority is ", priority,
                 "; allowed: finite, at least 0, with a finite weight");
   core.shards().drain();
-  const ShardSet::All all(core.shards());  // The locks keep the exponent as it is.
+  const ShardSet::LockAll all(core.shards());  // The locks keep the exponent as it is.
   float weight = 0.0F;
   weigh(rule, {&priority, 1}, {&weight, 1});
   for (std::size_t s = 0; s < all.size(); ++s) {
@@ -319,7 +319,7 @@ void reset(BufferCore& core, float priority, std::size_t selector) {
 }
 
 std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
-  core.life().check();
+  core.life().check_not_forked();
   check_keys("remove", core, keys);
   std::size_t removed = 0;
   for (std::size_t done = 0; done < keys.size(); done += kBlock) {
@@ -330,7 +330,7 @@ std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
     for_each_shard(
         part, core.shards(), order, [&](std::size_t s, std::span<const std::uint32_t> which) {
           std::ranges::transform(which, own.begin(), [part](std::uint32_t i) { return part[i]; });
-          const ShardSet::One shard(core.shards(), s);
+          const ShardSet::Lock shard(core.shards(), s);
           removed += shard->remove(std::span(own).first(which.size()));
         });
   }
@@ -339,21 +339,21 @@ std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
 }
 
 std::size_t remove_episode(BufferCore& core, std::uint64_t episode) {
-  need_index(core);
+  require_episode_index(core);
   core.shards().drain();
   std::size_t removed = 0;
   for (std::size_t s = 0; s < core.shards().size(); ++s) {
-    removed += ShardSet::One(core.shards(), s)->remove_episode(episode);
+    removed += ShardSet::Lock(core.shards(), s)->remove_episode(episode);
   }
   core.room_event.wake_registered();  // E1
   return removed;
 }
 
 void clear(BufferCore& core) {
-  core.life().check();
+  core.life().check_not_forked();
   core.shards().drain();
   {
-    const ShardSet::All all(core.shards());
+    const ShardSet::LockAll all(core.shards());
     for (std::size_t s = 0; s < all.size(); ++s) {
       all[s].clear();
     }

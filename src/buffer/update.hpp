@@ -34,7 +34,7 @@ void check_priorities(const char* call, std::span<const float> priorities, const
 void check_keys(const char* call, BufferCore& core, std::span<const ItemKey> keys);
 
 /// Throws std::logic_error if there is no episode index, or in a forked child.
-void need_index(const BufferCore& core);
+void require_episode_index(const BufferCore& core);
 
 /// Calls each(i, key) for every item of a locked shard that begins with step position + i of an
 /// episode, i in [begin, end).

@@ -54,7 +54,7 @@ class WriterSlots {
   };
   /// Called only by the writer of the slot. Relaxed: a save beside working writers reads positions
   /// of about that moment, and `load` uses those that fit the chunks.
-  void note(std::size_t slot, const WriterPosition& writer_position) noexcept {
+  void set_position(std::size_t slot, const WriterPosition& writer_position) noexcept {
     slots_[slot].chunk.store(writer_position.chunk, std::memory_order_relaxed);
     slots_[slot].next_shard.store(writer_position.next_shard, std::memory_order_relaxed);
     slots_[slot].next_episode.store(writer_position.next_episode, std::memory_order_relaxed);

@@ -18,7 +18,7 @@ using record::BlockHeader;
 using record::FileHeader;
 
 constexpr std::size_t kFileEntryBytes = sizeof(DataName) + sizeof(std::uint64_t);
-constexpr std::size_t kLeastStateEntryBytes = sizeof(std::uint32_t) + sizeof(RecordRef);
+constexpr std::size_t kMinStateEntryBytes = sizeof(std::uint32_t) + sizeof(RecordRef);
 
 /// Refuses a record that cannot lie at its place. `room` has the bytes that the other records leave
 /// in each file, so that no number of records makes a reader allocate more than the files contain.
@@ -66,7 +66,7 @@ Manifest decode(record::Bytes bytes, std::uint64_t number, const std::string& pa
     check_ref(decoder, manifest.files, room, chunk.at);
     manifest.chunks.push_back(chunk);
   }
-  for (std::uint32_t left = decoder.count(kLeastStateEntryBytes); left > 0; --left) {
+  for (std::uint32_t left = decoder.count(kMinStateEntryBytes); left > 0; --left) {
     const std::string name(decoder.string(kMaxStateName));
     if (!manifest.states.empty() && name <= manifest.states.back().name) {
       decoder.refuse("states out of order");

@@ -53,7 +53,7 @@ void Snapshot::verify(const std::stop_token& stop) const {
   });
 }
 
-std::vector<std::byte> Reader::state(std::string_view name) {
+std::vector<std::byte> Reader::read_state(std::string_view name) {
   const StateEntry& state = snapshot_->state(name);
   std::vector<std::byte> bytes;
   // The memory grows with the verified bytes, not with the length that the file claims.
@@ -62,17 +62,17 @@ std::vector<std::byte> Reader::state(std::string_view name) {
   return bytes;
 }
 
-void Reader::chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms) {
+void Reader::read_chunk(const ChunkEntry& chunk, std::span<const record::WritableBytes> rooms) {
   const record::RecordPlace& place = chunk.at.place;
   std::uint64_t room = 0;
-  for (const record::Room& each : rooms) {
+  for (const record::WritableBytes& each : rooms) {
     room += each.size();
   }
   if (room != place.raw) {
     throw record::damaged(snapshot_->path_of(chunk.at), place.offset, "a record of ", place.raw,
                           " bytes; expected: ", room);
   }
-  record::Room rest;  // What is left of the room before rooms.front().
+  record::WritableBytes rest;  // What is left of the room before rooms.front().
   read(chunk.at, [&](record::Bytes block) {
     while (!block.empty()) {
       if (rest.empty()) {

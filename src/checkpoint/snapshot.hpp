@@ -67,10 +67,10 @@ class Reader {
   }
 
   /// Fills the rooms one after the other; throws `Damaged` unless they have the size of the chunk.
-  void chunk(const ChunkEntry& chunk, std::span<const record::Room> rooms);
+  void read_chunk(const ChunkEntry& read_chunk, std::span<const record::WritableBytes> rooms);
 
   /// Reads a whole state; throws `Missing` if there is no such state.
-  [[nodiscard]] std::vector<std::byte> state(std::string_view name);
+  [[nodiscard]] std::vector<std::byte> read_state(std::string_view name);
 
  private:
   record::StoredFile& file(const DataName& name);

@@ -30,17 +30,18 @@ struct DeviceRing::Slab final : PinnedMemory {
       : PinnedMemory(of),
         device(of),
         host(source.make_batch(n, this)),
-        away(static_cast<std::byte*>(of.allocate(checked_block().size(), /*on_host=*/false))) {
+        device_block(
+            static_cast<std::byte*>(of.allocate(checked_block().size(), /*on_host=*/false))) {
     try {
-      made = of.make_event();
+      copied = of.make_event();
     } catch (...) {
-      of.free(away, /*on_host=*/false);
+      of.free(device_block, /*on_host=*/false);
       throw;
     }
   }
   ~Slab() override {
-    device.free_event(made);
-    device.free(away, /*on_host=*/false);
+    device.free_event(copied);
+    device.free(device_block, /*on_host=*/false);
   }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
@@ -62,9 +63,9 @@ struct DeviceRing::Slab final : PinnedMemory {
   Device& device;
   std::span<const std::byte> block;  ///< Set while `host` is made, so it is declared first.
   Batch host;
-  std::byte* away;
-  SampleStatus status = {};      ///< The status of the batch's draw.
-  Device::Event made = nullptr;  ///< The event of its last copy.
+  std::byte* device_block;
+  SampleStatus status = {};        ///< The status of the batch's draw.
+  Device::Event copied = nullptr;  ///< The event of its last copy.
 };
 
 DeviceRing::DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth)
@@ -78,7 +79,7 @@ DeviceRing::DeviceRing(BatchSource& source, std::size_t n, Device& device, std::
 DeviceRing::~DeviceRing() {
   if (begun_ != 0) {
     try {
-      device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->made);  // The copy that was begun last.
+      device_->wait(slabs_[(begun_ - 1) % slabs_.size()]->copied);  // The copy that was begun last.
     } catch (const std::exception&) {
       // A device that has failed makes no more copies.
     }
@@ -88,11 +89,11 @@ DeviceRing::~DeviceRing() {
 SampleStatus DeviceRing::begin(const SampleOptions& options) {
   Slab& slab = *slabs_[begun_ % slabs_.size()];
   if (begun_ >= slabs_.size()) {
-    device_->wait(slab.made);
+    device_->wait(slab.copied);
   }
   slab.status = source_->sample_into(slab.host, options);
   if (slab.status.code == SampleStatus::Code::Ok) {
-    device_->copy(slab.away, slab.block.data(), slab.block.size(), slab.made);
+    device_->copy(slab.device_block, slab.block.data(), slab.block.size(), slab.copied);
     ++begun_;
   }
   return slab.status;
@@ -115,7 +116,7 @@ SampleResult DeviceRing::next(Device::Stream stream, const SampleOptions& option
     }
   }
   const Slab& slab = *slabs_[given_ % slabs_.size()];
-  device_->follow(stream, slab.made);
+  device_->follow(stream, slab.copied);
   ++given_;
   held_ = true;
   return {&slab.host, slab.status};
@@ -127,7 +128,7 @@ void* DeviceRing::device_address(const void* host_address) const {
     const auto* const byte = static_cast<const std::byte*>(host_address);
     if (const std::less<> before;
         !before(byte, slab.block.data()) && before(byte, slab.block.data() + slab.block.size())) {
-      return slab.away + (byte - slab.block.data());
+      return slab.device_block + (byte - slab.block.data());
     }
   }
   base::refuse(base::Call{"DeviceRing::at"},

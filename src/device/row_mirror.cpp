@@ -31,7 +31,7 @@ constexpr std::size_t in_words(std::size_t bytes) {
 /// reads the fields, and of the last one the observations. Mutable columns, which follow all else
 /// in a row, change at any time, so they are read through the gather; in their place in the copy
 /// are the frames of compressed fields.
-class RowMirror::State final : public window::RowTaker {
+class RowMirror::State final : public window::RowSink {
  public:
   explicit State(sampler::SamplerCore& sampler)
       : sampler_(sampler),
@@ -52,24 +52,25 @@ class RowMirror::State final : public window::RowTaker {
     }
     core_.window().refuse_streams("other ends, whose steps are in consecutive rows",
                                   base::Call{"RowMirror"});
-    base::require(!sampler_.has_taker(), base::Call{"RowMirror"},
+    base::require(!sampler_.has_row_sink(), base::Call{"RowMirror"},
                   "the sampler has a mirror; allowed: one, which takes the rows of its draws");
-    sampler_.set_taker(this);
+    sampler_.set_row_sink(this);
   }
-  ~State() override { sampler_.set_taker(nullptr); }
+  ~State() override { sampler_.set_row_sink(nullptr); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
   void take(std::span<const storage::Place> places, std::span<const ItemKey> keys,
             const detail::BatchView& batch, std::size_t offset) noexcept override {
-    for (std::size_t i = 0; core_.gather().varies() && i < places.size(); ++i) {
-      core_.gather().varying(core_.store().row(places[i].chunk, places[i].row), batch, offset + i);
+    for (std::size_t i = 0; core_.gather().has_values_beside_rows() && i < places.size(); ++i) {
+      core_.gather().copy_values_beside_rows(core_.store().row(places[i].chunk, places[i].row),
+                                             batch, offset + i);
     }
     ++draws_;
     try {
       first_rows_.resize(places.size());
       for (std::size_t i = 0; i < places.size(); ++i) {
-        look(places[i], keys[i].generation());
+        request_rows(places[i], keys[i].generation());
         first_rows_[i] = row_of(places[i].chunk, places[i].row);
       }
       for (const std::uint32_t chunk : touched_) {
@@ -130,7 +131,7 @@ class RowMirror::State final : public window::RowTaker {
     return static_cast<std::int64_t>(chunks_[chunk].place) * core_.store().chunk_rows() + row;
   }
 
-  void look(const storage::Place& place, std::uint32_t generation) {
+  void request_rows(const storage::Place& place, std::uint32_t generation) {
     Copied& copied = chunks_[place.chunk];
     if (copied.generations[0] != generation && copied.generations[1] != generation) {
       copied = {.generations = {generation, copied.generations[0]},
@@ -173,8 +174,8 @@ class RowMirror::State final : public window::RowTaker {
           row < whole || row < end ? layout.mutable_begin() : layout.observations_end();
       std::memcpy(bytes_.data() + at + from, own + from, to - from);
       for (const storage::CompressedField& field : layout.compressed()) {
-        core_.gather().observation(field.field, own,
-                                   bytes_.data() + at + layout_.offsets[field.field]);
+        core_.gather().copy_observation(field.field, own,
+                                        bytes_.data() + at + layout_.offsets[field.field]);
       }
       rows_.push_back(row_of(chunk, row));
     }

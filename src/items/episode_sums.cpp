@@ -18,7 +18,7 @@ namespace {
 using buffer::ShardSet;
 
 /// How many items are added up together, which bounds the scratch on the stack.
-constexpr std::size_t kTogether = 2048;
+constexpr std::size_t kItemsPerBlock = 2048;
 
 /// Adds up the weights of episodes, block by block of the episode index: first the blocks of the
 /// items and those after them, then those before. Each step takes the lock of each shard once.
@@ -29,7 +29,8 @@ class Sums {
   Sums(buffer::BufferCore& core, std::size_t selector) noexcept
       : core_(core),
         selector_(selector),
-        most_empty_((core.window().most_between_items() - 1) / core.store().chunk_rows()) {}
+        max_empty_blocks_((core.window().max_steps_between_items() - 1) /
+                          core.store().chunk_rows()) {}
 
   std::size_t add_up(std::span<const ItemKey> keys, std::span<double> after,
                      std::span<double> totals) noexcept {
@@ -56,7 +57,7 @@ class Sums {
     found_ = 0;
     buffer::for_each_shard(
         keys, core_.shards(), order_, [&](std::size_t s, std::span<const std::uint32_t> order) {
-          const ShardSet::One shard(core_.shards(), s);
+          const ShardSet::Lock shard(core_.shards(), s);
           for (const std::uint32_t i : order) {
             if (const auto place = shard->find(keys[i])) {
               storage::ItemHeader item;
@@ -68,8 +69,8 @@ class Sums {
   }
 
   /// Adds up the blocks which are `first` steps, `first` + 1 steps, ... away from that of the item,
-  /// until there are no more. Block numbers are modulo 2^64: no episode has a block as high as
-  /// those below 0.
+  /// until there are no more. `step` is 1 or, modulo 2^64, -1: a block number below 0 wraps to one
+  /// so high that no episode has it.
   void walk(std::uint64_t first, std::uint64_t step) noexcept {
     std::size_t going = found_;
     for (std::uint32_t i = 0; i < found_; ++i) {
@@ -78,14 +79,14 @@ class Sums {
     }
     // No episode has items in more blocks than there are chunks, but its writer may add blocks
     // meanwhile.
-    const std::uint64_t most = (most_empty_ + 1) * core_.store().chunks();
+    const std::uint64_t most = (max_empty_blocks_ + 1) * core_.store().chunks();
     for (std::uint64_t away = first; going != 0 && away <= most; ++away) {
       const std::span<std::uint32_t> now = std::span(going_).first(going);
       for (const std::uint32_t i : now) {
         ++sums_[i].empty;
       }
       for (std::size_t s = 0; s < core_.shards().size(); ++s) {
-        const ShardSet::One shard(core_.shards(), s);
+        const ShardSet::Lock shard(core_.shards(), s);
         for (const std::uint32_t i : now) {
           shard::EpisodeSums& sum = sums_[i].of;
           const std::uint64_t block = sum.position / core_.store().chunk_rows() + away * step;
@@ -95,8 +96,8 @@ class Sums {
         }
       }
       going = static_cast<std::size_t>(
-          std::ranges::partition(now,
-                                 [this](std::uint32_t i) { return sums_[i].empty <= most_empty_; })
+          std::ranges::partition(
+              now, [this](std::uint32_t i) { return sums_[i].empty <= max_empty_blocks_; })
               .begin() -
           now.begin());
     }
@@ -104,18 +105,19 @@ class Sums {
 
   buffer::BufferCore& core_;
   const std::size_t selector_;
-  const std::uint64_t most_empty_;  ///< Blocks without an item that may lie between two items.
+  const std::uint64_t
+      max_empty_blocks_;  ///< Blocks without an item that may lie between two items.
   std::size_t found_ = 0;
-  std::array<Sum, kTogether> sums_;  ///< The sums of the items that were found.
-  std::array<std::uint32_t, kTogether> going_;
-  std::array<std::uint32_t, kTogether> order_;
+  std::array<Sum, kItemsPerBlock> sums_;  ///< The sums of the items that were found.
+  std::array<std::uint32_t, kItemsPerBlock> going_;
+  std::array<std::uint32_t, kItemsPerBlock> order_;
 };
 
 }  // namespace
 
 std::size_t episode_sums(buffer::BufferCore& core, std::span<const ItemKey> keys,
                          std::span<double> after, std::span<double> totals, std::size_t selector) {
-  buffer::need_index(core);
+  buffer::require_episode_index(core);
   base::require(core.selectors().at(selector).law() == Law::ByWeight, base::Call{"sums"},
                 "selector is ", selector,
                 ", which does not draw by weight alone; allowed: Uniform, Proportional, "
@@ -127,8 +129,8 @@ std::size_t episode_sums(buffer::BufferCore& core, std::span<const ItemKey> keys
   core.shards().drain();
   Sums sums(core, selector);
   std::size_t found = 0;
-  for (std::size_t done = 0; done < keys.size(); done += kTogether) {
-    const std::size_t n = std::min(kTogether, keys.size() - done);
+  for (std::size_t done = 0; done < keys.size(); done += kItemsPerBlock) {
+    const std::size_t n = std::min(kItemsPerBlock, keys.size() - done);
     found += sums.add_up(keys.subspan(done, n), after.subspan(done, n), totals.subspan(done, n));
   }
   return found;

@@ -43,7 +43,7 @@ HindsightCore::HindsightCore(std::shared_ptr<buffer::BufferCore> core, AnyField 
 std::size_t HindsightCore::relabel(std::span<const ItemKey> keys, std::span<std::byte> goals,
                                    DType type, std::span<std::int32_t> distances) {
   const base::OneThread::Inside inside(one_thread_, "Hindsight::relabel");
-  core_->life().check();
+  core_->life().check_not_forked();
   base::require(type == achieved_.dtype(), base::Call{"Hindsight::relabel"},
                 "goals are of another type; allowed: ", "that of the achieved field, a ",
                 schema::describe(achieved_.signature()));
@@ -77,7 +77,7 @@ void HindsightCore::find(std::span<const ItemKey> keys) noexcept {
   items_.begin(keys.size());
   buffer::for_each_shard(keys, core_->shards(), items_.order(),
                          [&](std::size_t s, std::span<const std::uint32_t> order) {
-                           const buffer::ShardSet::One shard(core_->shards(), s);
+                           const buffer::ShardSet::Lock shard(core_->shards(), s);
                            for (const std::uint32_t i : order) {
                              items_.pin(*shard, i, keys[i]);
                              if (items_.found(i)) {
@@ -183,9 +183,9 @@ void HindsightCore::pick(Side side, std::span<std::byte> goals,
       }
       row = low + static_cast<std::int32_t>(number);
     }
-    core_->gather().observation(achieved_.index(),
-                                core_->store().row(search.chunk, static_cast<std::uint32_t>(row)),
-                                goals.data() + search.item * field_bytes_);
+    core_->gather().copy_observation(
+        achieved_.index(), core_->store().row(search.chunk, static_cast<std::uint32_t>(row)),
+        goals.data() + search.item * field_bytes_);
     distances[search.item] = static_cast<std::int32_t>(position_of(search, row) - search.position);
   }
 }
@@ -252,7 +252,7 @@ void HindsightCore::go_on(Side side) noexcept {
   chunks_.begin(walks_);
   buffer::for_each_shard(std::span<const ItemKey>(steps_).first(walks_), core_->shards(),
                          chunks_.order(), [&](std::size_t s, std::span<const std::uint32_t> order) {
-                           const buffer::ShardSet::One shard(core_->shards(), s);
+                           const buffer::ShardSet::Lock shard(core_->shards(), s);
                            for (const std::uint32_t i : order) {
                              const storage::Place place = core_->store().place(steps_[i].slot());
                              const std::int32_t end = end_of(shard->ingested(place.chunk));

@@ -58,7 +58,7 @@ class PinnedItems {
     begin(keys.size());
     buffer::for_each_shard(keys, shards_, order_,
                            [&](std::size_t s, std::span<const std::uint32_t> order) {
-                             const buffer::ShardSet::One shard(shards_, s);
+                             const buffer::ShardSet::Lock shard(shards_, s);
                              for (const std::uint32_t i : order) {
                                pin(*shard, i, keys[i]);
                              }

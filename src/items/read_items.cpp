@@ -53,7 +53,7 @@ class Block {
 
 /// A key of the buffer that names no item: its generation has passed.
 ItemKey stale_key(ShardSet& shards) noexcept {
-  const ItemKey key = ShardSet::One(shards, 0)->key(0);
+  const ItemKey key = ShardSet::Lock(shards, 0)->key(0);
   return ItemKey::make(key.slot(), key.generation() - 1, key.tag());
 }
 
@@ -66,7 +66,7 @@ void extend(window::BatchStore& batch, std::size_t offset, std::size_t n) noexce
 
 std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                    std::span<const ItemKey> keys) {
-  core.life().check();
+  core.life().check_not_forked();
   batch.check_places("gather", core.schema(), core.window(), offset, keys.size());
   buffer::check_keys("gather", core, keys);
   Block block(core);
@@ -87,7 +87,7 @@ std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::siz
 
 std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                            std::uint64_t episode, std::uint64_t position, std::size_t steps) {
-  buffer::need_index(core);
+  buffer::require_episode_index(core);
   batch.check_places("gather", core.schema(), core.window(), offset, steps);
   core.shards().drain();
   std::fill_n(batch.keys + offset, steps, stale_key(core.shards()));
@@ -97,7 +97,7 @@ std::size_t gather_episode(buffer::BufferCore& core, window::BatchStore& batch, 
     const std::size_t count = std::min(kItemsAtATime, steps - done);
     block.items.begin(count);
     for (std::size_t s = 0; s < core.shards().size(); ++s) {
-      const ShardSet::One shard(core.shards(), s);
+      const ShardSet::Lock shard(core.shards(), s);
       buffer::for_each_step(*shard, episode, position, done, done + count,
                             [&](std::size_t i, ItemKey key) {
                               // A damaged checkpoint may say that two shards have the step.

@@ -45,7 +45,7 @@ std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
 /// their mutable columns but updates.
 UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
                            std::span<const std::byte> values, std::size_t skip) {
-  core.life().check();
+  core.life().check_not_forked();
   const storage::MutableField& column = find(core, field);
   const std::size_t steps = steps_given(core, keys.size(), column, values.size());
   base::require(skip < steps, base::Call{"update"}, "skip is ", skip,
@@ -74,7 +74,7 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
       for (std::size_t k = 0; k < length; ++k) {
         std::byte* const own = row + r * store.row_stride();
         if (k >= skip) {
-          storage::write_whole(versions[r], [&] {
+          storage::write_consistent(versions[r], [&] {
             storage::put_value(own + column.offset, given + k * column.bytes, column.bytes);
           });
         }

@@ -9,7 +9,7 @@
 namespace reprise::limiter {
 
 /// The largest block of inserts that a writer books at a time.
-inline constexpr double kMostBlock = 64.0;
+inline constexpr double kMaxBlock = 64.0;
 
 /// How far samples and inserts may run ahead of each other.
 struct Ratio {
@@ -157,7 +157,7 @@ class RatioGate {
   /// How many inserts are booked at a time.
   [[nodiscard]] std::size_t block(const RatioTerms& terms) const noexcept {
     return static_cast<std::size_t>(
-        std::clamp(ratio_.block_samples / terms.samples_per_insert, 1.0, kMostBlock));
+        std::clamp(ratio_.block_samples / terms.samples_per_insert, 1.0, kMaxBlock));
   }
 
   /// By how many sampled items samples (positive) or inserts (negative) are ahead of the ratio.

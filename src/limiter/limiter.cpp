@@ -51,7 +51,7 @@ QueueGate<base::StdSync> checked_queue(const RateLimiter& options, std::size_t c
   check_items("Queue", "size", queue->size, capacity_steps);
   // All writers' blocks together stay within half the size where that is possible.
   const double fair = static_cast<double>(queue->size) / (2.0 * static_cast<double>(max_writers));
-  return {queue->size, static_cast<std::size_t>(std::clamp(fair, 1.0, kMostBlock))};
+  return {queue->size, static_cast<std::size_t>(std::clamp(fair, 1.0, kMaxBlock))};
 }
 
 }  // namespace

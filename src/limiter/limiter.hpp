@@ -17,14 +17,15 @@ namespace reprise::limiter {
 ///
 /// There are two kinds of limiter: a minimum, with or without a ratio of samples to inserts
 /// (`RatioGate`), and a queue (`QueueGate`). Callers pass a function that counts the items
-/// (`BufferCore::counted`), because `QueueGate` depends on the moment at which they are counted.
+/// (`BufferCore::limiter_items`), because `QueueGate` depends on the moment at which they are
+/// counted.
 ///
 /// Writers and samplers never wait for each other at the same time. The two gates of a ratio use
 /// the same counts. With error_buffer E, ratio r, block b and batch n, both would be shut only if
 /// r * b + n > 2 * E. `check_batch` refuses such a batch, and one that waits while the ratio rises
-/// is let through there. No insert waits while fewer items are resident than sampling needs, or
-/// than a sampler demands (`Turns::demand`). Writers of a queue wait until fewer items than its
-/// size are left; samplers wait for at most as many items as its size.
+/// is let through by `RatioGate::admit_samples`. No insert waits while fewer items are resident
+/// than sampling needs, or than a sampler demands (`Turns::demand`). Writers of a queue wait until
+/// fewer items than its size are left; samplers wait for at most as many items as its size.
 class Limiter {
  public:
   /// Throws std::invalid_argument that names the option, its value and what is allowed.

@@ -41,7 +41,7 @@ class Turns {
 
     // Guarded by the mutex of the turns.
     Turn* next_ = nullptr;
-    bool waits_ = false;
+    bool queued_ = false;
     bool let_in_ = false;  ///< Set by a thread that left; the call then waits no more.
   };
 
@@ -62,15 +62,15 @@ class Turns {
 
   /// Queues the call, and sleeps until it is the first or was let in; otherwise returns why the
   /// wait ended.
-  [[nodiscard]] std::optional<WaitEnd> come(Turn& turn, Wait& wait) noexcept {
-    if (stand(turn)) {
+  [[nodiscard]] std::optional<WaitEnd> wait_for_turn(Turn& turn, Wait& wait) noexcept {
+    if (join_queue(turn)) {
       return std::nullopt;
     }
     // I11: register, look again, only then sleep.
     const base::Event::Registration registration(event_);
     for (;;) {
       const std::uint32_t ticket = registration.ticket();
-      if (stand(turn)) {
+      if (join_queue(turn)) {
         return std::nullopt;
       }
       if (const auto end = wait.over()) {
@@ -82,9 +82,10 @@ class Turns {
 
   /// Queues the call of a thread that must not sleep; false if it would have to. The turn keeps its
   /// place until `leave`, so that no later call is let in before it.
-  [[nodiscard]] bool come(Turn& turn) noexcept { return stand(turn); }
+  [[nodiscard]] bool enqueue(Turn& turn) noexcept { return join_queue(turn); }
 
-  /// After `come`: whether the call is let in. It may be called again; `gate(turn)` must not wait.
+  /// After `enqueue` or `wait_for_turn`: whether the call is let in. It may be called again;
+  /// `gate(turn)` must not wait.
   template <class Gate>
   [[nodiscard]] bool ask(Turn& turn, Gate gate) noexcept {
     const base::MutexLock lock(mutex_);
@@ -102,7 +103,7 @@ class Turns {
     {
       const base::MutexLock lock(mutex_);
       behind = first_ != nullptr && first_ != &turn && !turn.let_in_;
-      if (turn.waits_) {
+      if (turn.queued_) {
         others = !behind && turn.next_ != nullptr;
         remove(turn);
         while (others && first_ != nullptr && gate(*first_)) {
@@ -123,11 +124,11 @@ class Turns {
 
  private:
   /// Queues the turn. Returns whether it is the first, or was let in.
-  bool stand(Turn& turn) noexcept {
+  bool join_queue(Turn& turn) noexcept {
     const base::MutexLock lock(mutex_);
-    if (!turn.waits_ && !turn.let_in_) {
+    if (!turn.queued_ && !turn.let_in_) {
       *find(nullptr) = &turn;
-      turn.waits_ = true;
+      turn.queued_ = true;
       publish();
     }
     return turn.let_in_ || first_ == &turn;
@@ -142,7 +143,7 @@ class Turns {
   }
   void remove(Turn& turn) noexcept REPRISE_REQUIRES(mutex_) {
     *find(&turn) = std::exchange(turn.next_, nullptr);
-    turn.waits_ = false;
+    turn.queued_ = false;
   }
   void publish() noexcept REPRISE_REQUIRES(mutex_) {
     anybody_.store(first_ != nullptr, std::memory_order_relaxed);

@@ -110,7 +110,7 @@ class Wait {
         meter_(refused_ ? nullptr : meter),
         start_(base::Clock::now()),
         now_(start_),
-        ask_(start_ + kAskEvery),
+        next_hook_call_(start_ + kHookInterval),
         deadline_(terms.deadline_ ? *terms.deadline_ : base::deadline_after(terms.timeout_)),
         wake_on_stop_(terms.stop_, Wake{{event, other}}) {
     terms.deadline_ = deadline_;
@@ -133,36 +133,37 @@ class Wait {
   /// Why the wait is over, if it is. `sooner`: a time that ends the wait before the deadline. Call
   /// it after a look that found nothing, with no lock held, because it may ask the hook.
   [[nodiscard]] std::optional<WaitEnd> over(
-      base::Clock::time_point sooner = base::Clock::time_point::max()) noexcept {
+      base::Clock::time_point earlier_deadline = base::Clock::time_point::max()) noexcept {
     now_ = base::Clock::now();
     end_.reset();
     if (terms_.life_ != nullptr && terms_.life_->closed()) {
       end_ = WaitEnd::Closed;
     } else if (terms_.stop_.stop_requested() || hook_refuses()) {
       end_ = WaitEnd::Stopped;
-    } else if (now_ >= std::min(deadline_, sooner)) {
+    } else if (now_ >= std::min(deadline_, earlier_deadline)) {
       end_ = WaitEnd::TimedOut;
     }
     return end_;
   }
   /// Takes back the result of `over`, because a last look after it has found what the thread waited
   /// for.
-  void found() noexcept { end_.reset(); }
+  void clear_end() noexcept { end_.reset(); }
 
-  /// Sleeps until the event wakes the thread, or it is time to ask `over` again, or `look_again`
+  /// Sleeps until the event wakes the thread, or it is time to ask `over` again, or `poll_interval`
   /// has passed since the last `over`.
   void sleep(const base::Event::Registration& registration, std::uint32_t ticket,
-             std::chrono::nanoseconds look_again = kNoTimeout) const noexcept {
-    registration.wait(ticket, until(look_again));
+             std::chrono::nanoseconds poll_interval = kNoTimeout) const noexcept {
+    registration.wait(ticket, until(poll_interval));
   }
   /// Sleeps as `sleep` does, but without an event, so that nobody can wake the thread.
-  void pause(std::chrono::nanoseconds look_again) const {
-    std::this_thread::sleep_until(until(look_again));
+  void pause(std::chrono::nanoseconds poll_interval) const {
+    std::this_thread::sleep_until(until(poll_interval));
   }
 
   /// How long `pause` would sleep, for a caller that sleeps on something else.
-  [[nodiscard]] std::chrono::nanoseconds nap(std::chrono::nanoseconds look_again) const noexcept {
-    return std::max(until(look_again) - now_, std::chrono::nanoseconds(0));
+  [[nodiscard]] std::chrono::nanoseconds remaining_pause(
+      std::chrono::nanoseconds poll_interval) const noexcept {
+    return std::max(until(poll_interval) - now_, std::chrono::nanoseconds(0));
   }
 
   [[nodiscard]] std::chrono::nanoseconds waited() const noexcept {
@@ -183,30 +184,31 @@ class Wait {
 
   /// Asks the hook if it is time to. Returns whether the hook refuses to wait on.
   bool hook_refuses() noexcept {
-    if (terms_.hook_ == nullptr || now_ < ask_) {
+    if (terms_.hook_ == nullptr || now_ < next_hook_call_) {
       return false;
     }
     refused_ = !terms_.hook_->keep_waiting(now_ - start_);
     now_ = base::Clock::now();
-    ask_ = now_ + kAskEvery;
+    next_hook_call_ = now_ + kHookInterval;
     return refused_;
   }
-  [[nodiscard]] base::Clock::time_point until(std::chrono::nanoseconds look_again) const noexcept {
+  [[nodiscard]] base::Clock::time_point until(
+      std::chrono::nanoseconds poll_interval) const noexcept {
     auto until = deadline_;
     if (terms_.hook_ != nullptr) {
-      until = std::min(until, ask_);
+      until = std::min(until, next_hook_call_);
     }
-    return look_again == kNoTimeout ? until : std::min(until, now_ + look_again);
+    return poll_interval == kNoTimeout ? until : std::min(until, now_ + poll_interval);
   }
 
-  static constexpr std::chrono::nanoseconds kAskEvery = std::chrono::milliseconds(50);
+  static constexpr std::chrono::nanoseconds kHookInterval = std::chrono::milliseconds(50);
 
   WaitTerms& terms_;
   bool refused_;
   WaitMeter* const meter_;
   const base::Clock::time_point start_;
-  base::Clock::time_point now_;  ///< Time of the last `over`.
-  base::Clock::time_point ask_;  ///< When the hook is asked next.
+  base::Clock::time_point now_;             ///< Time of the last `over`.
+  base::Clock::time_point next_hook_call_;  ///< When the hook is asked next.
   const base::Clock::time_point deadline_;
   std::optional<WaitEnd> end_;
   const std::stop_callback<Wake> wake_on_stop_;

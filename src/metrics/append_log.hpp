@@ -20,23 +20,23 @@ namespace reprise::metrics {
 /// Thread safety: calls run under the owner's lock.
 class AppendLog {
  public:
-  /// Keeps at least `most_steps` of the last steps if blocks are full, and never many more.
-  explicit AppendLog(std::size_t most_steps) noexcept : most_steps_(most_steps) {}
+  /// Keeps at least `max_steps` of the last steps if blocks are full, and never many more.
+  explicit AppendLog(std::size_t max_steps) noexcept : max_steps_(max_steps) {}
 
   /// Notes an appended step.
   void note(std::uint64_t episode, std::uint64_t position) {
-    const Name name{episode, position / kSteps};
-    const auto [found, fresh] = blocks_.try_emplace(name);
+    const BlockId id{episode, position / kSteps};
+    const auto [found, fresh] = blocks_.try_emplace(id);
     Block& block = found->second;
     if (fresh) {
       try {
-        block.place = sequence_.insert(sequence_.end(), name);
+        block.place = block_order_.insert(block_order_.end(), id);
       } catch (...) {
         blocks_.erase(found);
         throw;
       }
     }
-    sequence_.splice(sequence_.end(), sequence_, block.place);
+    block_order_.splice(block_order_.end(), block_order_, block.place);
     if (position != block.first + block.appended.size()) {
       // The step begins a block, or follows steps that were appended without a note.
       steps_ -= block.appended.size();
@@ -45,11 +45,11 @@ class AppendLog {
     }
     block.appended.push_back(appended_++);
     ++steps_;
-    while (steps_ > most_steps_ && sequence_.size() > 1) {
-      const auto oldest = blocks_.find(sequence_.front());
+    while (steps_ > max_steps_ && block_order_.size() > 1) {
+      const auto oldest = blocks_.find(block_order_.front());
       steps_ -= oldest->second.appended.size();
       blocks_.erase(oldest);
-      sequence_.pop_front();
+      block_order_.pop_front();
     }
   }
 
@@ -70,22 +70,22 @@ class AppendLog {
  private:
   static constexpr std::uint64_t kSteps = 64;  ///< Steps of a full block.
   /// An episode, and the index of the block in it.
-  using Name = std::pair<std::uint64_t, std::uint64_t>;
-  struct HashOfName {
-    [[nodiscard]] std::size_t operator()(const Name& name) const noexcept {
+  using BlockId = std::pair<std::uint64_t, std::uint64_t>;
+  struct BlockIdHash {
+    [[nodiscard]] std::size_t operator()(const BlockId& id) const noexcept {
       // Episode ids come in runs: an odd factor keeps them apart from the blocks of one episode.
-      return std::hash<std::uint64_t>()(name.first * 0x9E3779B97F4A7C15U + name.second);
+      return std::hash<std::uint64_t>()(id.first * 0x9E3779B97F4A7C15U + id.second);
     }
   };
   struct Block {
     std::uint64_t first = 0;  ///< Position of appended[0].
     std::vector<std::uint64_t> appended;
-    std::list<Name>::iterator place;  ///< Its place in `sequence_`.
+    std::list<BlockId>::iterator place;  ///< Its place in `block_order_`.
   };
 
-  std::size_t most_steps_;
-  std::unordered_map<Name, Block, HashOfName> blocks_;
-  std::list<Name> sequence_;  ///< The block that got a step last is the last one.
+  std::size_t max_steps_;
+  std::unordered_map<BlockId, Block, BlockIdHash> blocks_;
+  std::list<BlockId> block_order_;  ///< The block that got a step last is the last one.
   std::size_t steps_ = 0;
   std::uint64_t appended_ = 0;
 };

@@ -85,7 +85,7 @@ void Meter::observe(const Batch& batch) {
   }
 }
 
-void Meter::took(Call call, std::chrono::nanoseconds time) {
+void Meter::record_time(Call call, std::chrono::nanoseconds time) {
   const double seconds = std::chrono::duration<double>(time).count();
   (call == Call::Append   ? series_->append_seconds
    : call == Call::Sample ? series_->sample_seconds

@@ -97,16 +97,16 @@ Channel::Channel(Descriptor socket) noexcept
       process_(static_cast<int>(
           ::syscall(SYS_pidfd_open, static_cast<pid_t>(peer_of(socket_.number()).process), 0U))) {}
 
-void Channel::nudge(Says says) noexcept {
-  const Head head{0, static_cast<std::uint32_t>(says), 0};
+void Channel::nudge(MessageKind kind) noexcept {
+  const Head head{0, static_cast<std::uint32_t>(kind), 0};
   if (::send(socket(), &head, sizeof(head), MSG_NOSIGNAL) < 0) {
     broken_ = broken_ || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
 }
 
-void Channel::post(Says says, Bytes front, Bytes behind, int file) {
+void Channel::post(MessageKind kind, Bytes front, Bytes behind, int file) {
   const Head head{static_cast<std::uint32_t>(front.size() + behind.size()),
-                  static_cast<std::uint32_t>(says), file >= 0 ? 1U : 0U};
+                  static_cast<std::uint32_t>(kind), file >= 0 ? 1U : 0U};
   if (sent_ > unsent_.size() / 2) {
     unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent_));
     std::ranges::for_each(unsent_files_, [&](UnsentFile& one) { one.at -= sent_; });
@@ -122,7 +122,7 @@ void Channel::post(Says says, Bytes front, Bytes behind, int file) {
     unsent_.insert(unsent_.end(), part.begin(), part.end());
   }
   flush();
-  broken_ = broken_ || unsent_.size() > 2 * kMostBytes;
+  broken_ = broken_ || unsent_.size() > 2 * kMaxMessageBytes;
 }
 
 void Channel::flush() noexcept {
@@ -151,8 +151,8 @@ void Channel::hang_up() noexcept {
   ::shutdown(socket(), SHUT_RDWR);
 }
 
-bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexcept {
-  Head head{static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(says),
+bool Channel::send(MessageKind kind, Bytes bytes, int file, limiter::Wait* wait) noexcept {
+  Head head{static_cast<std::uint32_t>(bytes.size()), static_cast<std::uint32_t>(kind),
             file >= 0 ? 1U : 0U};
   std::array<iovec, 2> parts{
       {{&head, sizeof(head)}, {const_cast<std::byte*>(bytes.data()), bytes.size()}}};
@@ -164,7 +164,7 @@ bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexce
         continue;
       }
       if ((errno == EAGAIN || errno == EWOULDBLOCK) && wait != nullptr && !wait->over()) {
-        wait_for(socket(), POLLOUT, wait->nap(kLookAgain), process());
+        wait_for(socket(), POLLOUT, wait->remaining_pause(kPollInterval), process());
         continue;
       }
       broken_ = true;
@@ -187,7 +187,7 @@ bool Channel::send(Says says, Bytes bytes, int file, limiter::Wait* wait) noexce
 bool Channel::receive() {
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;
-  if (files_.size() >= kMostFiles) {
+  if (files_.size() >= kMaxFiles) {
     return false;
   }
   // Checked before the reads below, so that they get all that a process sent before it ended.
@@ -225,10 +225,10 @@ bool Channel::receive() {
       return false;
     }
     received_.insert(received_.end(), bytes.begin(), bytes.begin() + got);
-    if (received_.size() > kMostBytes + sizeof(Head)) {
+    if (received_.size() > kMaxMessageBytes + sizeof(Head)) {
       return false;
     }
-    if (files_.size() >= kMostFiles) {
+    if (files_.size() >= kMaxFiles) {
       return true;
     }
   }
@@ -246,7 +246,7 @@ std::optional<Message> Channel::next() {
     return std::nullopt;
   }
   Message message;
-  message.says = static_cast<Says>(head.says);
+  message.kind = static_cast<MessageKind>(head.kind);
   const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(taken_ + sizeof(head));
   message.bytes.assign(begin, begin + head.bytes);
   if (head.files != 0) {
@@ -262,7 +262,7 @@ void Channel::wait(std::chrono::nanoseconds timeout) const noexcept {
 }
 
 Listener::Listener(const std::string& address)
-    : address_(absolute_address(address)), maker_(::getpid()), socket_(make_socket()) {
+    : address_(absolute_address(address)), creator_pid_(::getpid()), socket_(make_socket()) {
   const Address at = address_of(address_);
   if (::bind(socket(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) != 0 ||
       (address_.front() != '@' && ::chmod(address_.c_str(), S_IRUSR | S_IWUSR) != 0) ||
@@ -272,7 +272,7 @@ Listener::Listener(const std::string& address)
 }
 
 Listener::~Listener() {
-  if (maker_ != ::getpid()) {
+  if (creator_pid_ != ::getpid()) {
     return;
   }
   hang_up();
@@ -304,7 +304,7 @@ Peer peer_of(int socket) noexcept {
   return {who.pid, static_cast<std::int64_t>(who.uid)};
 }
 
-Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come) {
+Descriptor connect(const std::string& address, limiter::Wait& wait, bool wait_for_listener) {
   const Address at = address_of(address);
   for (;;) {
     Descriptor made = make_socket();
@@ -320,7 +320,7 @@ Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_com
     }
     const int error = errno;
     const bool absent = error == ECONNREFUSED || error == ENOENT;
-    const bool waits = (absent && may_come) || error == EAGAIN || error == EINTR;
+    const bool waits = (absent && wait_for_listener) || error == EAGAIN || error == EINTR;
     const auto end = waits ? wait.over() : limiter::WaitEnd::TimedOut;
     if (end) {
       fail(*end == limiter::WaitEnd::Stopped ? ECANCELED : error, address,

@@ -17,7 +17,7 @@ namespace reprise::process {
 using record::Bytes;
 
 /// The kinds of messages. The first ones are the same in every version.
-enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
+enum class MessageKind : std::uint32_t {  // NOLINT(performance-enum-size): as it is sent.
   Hello = 1,
   Welcome = 2,
   Refused = 3,  ///< Why the host refuses, in a sentence.
@@ -36,14 +36,14 @@ enum class Says : std::uint32_t {  // NOLINT(performance-enum-size): as it is se
 };
 
 struct Message {
-  Says says = Says::Wake;
+  MessageKind kind = MessageKind::Wake;
   std::vector<std::byte> bytes;
   /// The file that came with the message; not valid if this process had no descriptor left for it.
   Descriptor file;
 };
 
 /// How long a waiting process sleeps before it checks for a stop request, which wakes nobody.
-inline constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
+inline constexpr std::chrono::nanoseconds kPollInterval = std::chrono::milliseconds(10);
 
 /// One end of a connection between two processes: whole messages in both directions, over a Unix
 /// socket. The other end is gone once it hangs up or its process has ended; the hang-up alone would
@@ -60,13 +60,14 @@ class Channel {
 
   /// Sends a message. Returns false if the other end is gone, or has not taken all of it by the end
   /// of `wait`, which is now if null. After that the channel cannot be used.
-  bool send(Says says, Bytes bytes = {}, int file = -1, limiter::Wait* wait = nullptr) noexcept;
+  bool send(MessageKind kind, Bytes bytes = {}, int file = -1,
+            limiter::Wait* wait = nullptr) noexcept;
   /// Sends a message without bytes to wake the other end. If the socket is full of earlier
   /// messages, it sends nothing, because these wake as well.
-  void nudge(Says says) noexcept;
+  void nudge(MessageKind kind) noexcept;
   /// Sends a message of `front` and then `behind` as far as the socket takes it, and keeps the rest
   /// for `flush`. The channel breaks if too much is kept.
-  void post(Says says, Bytes front, Bytes behind, int file = -1);
+  void post(MessageKind kind, Bytes front, Bytes behind, int file = -1);
   /// Sends as much as the socket takes of what `post` has kept.
   void flush() noexcept;
   /// Whether `post` has kept anything.
@@ -75,7 +76,7 @@ class Channel {
   void hang_up() noexcept;
   /// Whether a `send` has failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Takes what has come, up to a megabyte and `kMostFiles` files, without waiting; first `next`
+  /// Takes what has come, up to a megabyte and `kMaxFiles` files, without waiting; first `next`
   /// has to return all whole messages. Returns false if the other end is gone, or sent too much for
   /// a message; there may still be whole messages for `next`.
   [[nodiscard]] bool receive();
@@ -84,15 +85,15 @@ class Channel {
   /// Waits until something has come, the other end is gone, or the timeout is over.
   void wait(std::chrono::nanoseconds timeout) const noexcept;
 
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;  ///< Of one message.
+  static constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20U;  ///< Of one message.
 
  private:
   struct Head {
     std::uint32_t bytes = 0;
-    std::uint32_t says = 0;
+    std::uint32_t kind = 0;
     std::uint32_t files = 0;
   };
-  static constexpr std::size_t kMostFiles = 4;  ///< Files of messages that `next` has not returned.
+  static constexpr std::size_t kMaxFiles = 4;  ///< Files of messages that `next` has not returned.
   static constexpr int kReads = 64;  ///< The most reads, of 16 KiB, in a call of `receive`.
 
   Descriptor socket_;
@@ -136,7 +137,7 @@ class Listener {
 
  private:
   const std::string address_;
-  const std::int64_t maker_;  ///< The id of the process that made it.
+  const std::int64_t creator_pid_;  ///< The id of the process that made it.
   Descriptor socket_;
 };
 
@@ -149,7 +150,9 @@ struct Peer {
 
 /// Returns a socket connected to a listener. Throws `std::system_error`, which names the address,
 /// and `std::runtime_error` if the listener is another user's.
-/// With `may_come` it waits until there is a listener, otherwise only until the listener has room.
-[[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait, bool may_come);
+/// With `wait_for_listener` it waits until there is a listener, otherwise only until the listener
+/// has room.
+[[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait,
+                                 bool wait_for_listener);
 
 }  // namespace reprise::process

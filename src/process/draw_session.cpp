@@ -11,7 +11,7 @@ bool CallSession::guarded(std::uint64_t number, Channel& channel, const Call& ca
   try {
     return call();
   } catch (const std::exception& error) {
-    channel.send(Says::Failed, failure_of(number, error));
+    channel.send(MessageKind::Failed, failure_of(number, error));
   }
   return true;
 }
@@ -21,13 +21,13 @@ bool CallSession::handle(const Message& message, Channel& channel) {
   if (!number) {
     return false;
   }
-  if (message.says == Says::AskStats) {
-    channel.send(Says::Stats, joined(*number, bytes_of(core_->stats())));
+  if (message.kind == MessageKind::AskStats) {
+    channel.send(MessageKind::Stats, joined(*number, bytes_of(core_->stats())));
     return true;
   }
   const auto call = value_of<UpdateCall>(message.bytes);
   constexpr std::size_t kEach = sizeof(ItemKey) + sizeof(float);
-  if (message.says != Says::Update || !call ||
+  if (message.kind != MessageKind::Update || !call ||
       (message.bytes.size() - sizeof(UpdateCall)) % kEach != 0 ||
       (message.bytes.size() - sizeof(UpdateCall)) / kEach != call->keys) {
     return false;
@@ -42,20 +42,20 @@ bool CallSession::handle(const Message& message, Channel& channel) {
   }
   return guarded(*number, channel, [&] {
     const UpdateResult result = buffer::update(*core_, keys, priorities, call->selector);
-    channel.send(Says::Updated, bytes_of(UpdateAnswer{.number = *number, .result = result}));
+    channel.send(MessageKind::Updated, bytes_of(UpdateAnswer{.number = *number, .result = result}));
     return true;
   });
 }
 
 bool DrawSession::handle(const Message& message, Channel& channel) {
-  if (message.says == Says::Cancel) {
+  if (message.kind == MessageKind::Cancel) {
     if (draw_ && value_of<std::uint64_t>(message.bytes) == draw_->call.number) {
       draw_->deadline = base::Clock::time_point::min();
       return guarded(draw_->call.number, channel, [&] { return attempt(channel, /*last=*/true); });
     }
     return true;
   }
-  if (message.says != Says::Sample) {
+  if (message.kind != MessageKind::Sample) {
     return CallSession::handle(message, channel);
   }
   const auto call = value_of<SampleCall>(message.bytes);
@@ -67,7 +67,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
     begin(*call);
     if (call->only_checks != 0) {
       draw_.reset();
-      channel.send(Says::Sampled,
+      channel.send(MessageKind::Sampled,
                    bytes_of(SampleAnswer{.number = call->number, .memory_bytes = 0, .status = {}}));
     } else {
       attempt(channel, /*last=*/false);
@@ -128,7 +128,7 @@ bool DrawSession::attempt(Channel& channel, bool last) {
   status.waited = now - draw_->began;
   // The guest has this memory already if it names the size, because memory only ever grows.
   const bool shared = draw_->call.memory_bytes == memory_.size();
-  channel.send(Says::Sampled,
+  channel.send(MessageKind::Sampled,
                bytes_of(SampleAnswer{.number = draw_->call.number,
                                      .memory_bytes = shared ? 0 : memory_.size(),
                                      .status = status}),
@@ -142,9 +142,9 @@ void DrawSession::end_draw() noexcept {
   draw_.reset();
 }
 
-Session::Did DrawSession::serve(Channel* channel) {
+Session::Progress DrawSession::serve(Channel* channel) {
   if (!draw_ || channel == nullptr) {
-    return Did::Nothing;
+    return Progress::Nothing;
   }
   bool answered = false;
   const std::uint64_t number = draw_->call.number;
@@ -152,7 +152,7 @@ Session::Did DrawSession::serve(Channel* channel) {
     answered = attempt(*channel, /*last=*/false);
     return true;
   }));
-  return answered ? Did::Something : Did::Waits;
+  return answered ? Progress::Something : Progress::Waits;
 }
 
 }  // namespace reprise::process

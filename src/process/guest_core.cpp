@@ -11,9 +11,9 @@ namespace reprise::process {
 namespace {
 
 /// How long a cancelled request still waits for the host's answer, because the host may be stopped.
-constexpr std::chrono::nanoseconds kLastWord = std::chrono::milliseconds(200);
+constexpr std::chrono::nanoseconds kCancelTimeout = std::chrono::milliseconds(200);
 /// How long a thread sleeps before it looks again whether another thread's call has ended.
-constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(100);
+constexpr std::chrono::nanoseconds kLockRetryInterval = std::chrono::microseconds(100);
 /// How often a thread looks for an answer before it sleeps, because waking up takes longer than
 /// most answers.
 constexpr int kLooks = 100;
@@ -28,7 +28,7 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
       if (value_of<std::uint64_t>(message->bytes) != number_) {
         continue;
       }
-      if (message->says == Says::Failed) {
+      if (message->kind == MessageKind::Failed) {
         rethrow(message->bytes);
       }
       return message;
@@ -39,14 +39,14 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
     if (looks < kLooks) {
       std::this_thread::yield();
     } else {
-      connection_->channel.wait(wait.nap(kLookAgain));
+      connection_->channel.wait(wait.remaining_pause(kPollInterval));
     }
   }
 }
 
 std::optional<Message> Caller::cancel() {
-  HostWait host(life(), {.timeout = kLastWord});
-  connection_->send(Says::Cancel, bytes_of(number_), host.wait);
+  HostWait host(life(), {.timeout = kCancelTimeout});
+  connection_->send(MessageKind::Cancel, bytes_of(number_), host.wait);
   return answer(host.wait);
 }
 
@@ -54,17 +54,17 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
                             std::size_t selector, limiter::Wait& wait) {
   base::require(keys.size() == priorities.size(), base::Call{"update_priorities"}, keys.size(),
                 " keys and ", priorities.size(), " priorities; allowed: as many of each");
-  constexpr std::size_t kMost =
-      (Channel::kMostBytes - sizeof(UpdateCall)) / (sizeof(ItemKey) + sizeof(float));
-  base::require(keys.size() <= kMost, base::Call{"update_priorities"}, keys.size(),
-                " keys; allowed: up to ", kMost, " in one call of a guest");
+  constexpr std::size_t kMaxKeys =
+      (Channel::kMaxMessageBytes - sizeof(UpdateCall)) / (sizeof(ItemKey) + sizeof(float));
+  base::require(keys.size() <= kMaxKeys, base::Call{"update_priorities"}, keys.size(),
+                " keys; allowed: up to ", kMaxKeys, " in one call of a guest");
   std::vector<std::byte> behind;
   behind.reserve(keys.size_bytes() + priorities.size_bytes());
   for (const Bytes part : {std::as_bytes(keys), std::as_bytes(priorities)}) {
     behind.insert(behind.end(), part.begin(), part.end());
   }
   const std::optional<Message> message =
-      ask(Says::Update, UpdateCall{.selector = selector, .keys = keys.size()}, behind, wait);
+      ask(MessageKind::Update, UpdateCall{.selector = selector, .keys = keys.size()}, behind, wait);
   const auto answer = message ? value_of<UpdateAnswer>(message->bytes) : std::nullopt;
   return answer ? answer->result
                 : UpdateResult{.applied = 0, .stale = life().closed() ? keys.size() : 0};
@@ -73,7 +73,7 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
 void Caller::farewell() noexcept {
   if (!life().forked()) {
     // This does not wait, because only a statistic depends on the message.
-    connection_->channel.send(Says::Bye);
+    connection_->channel.send(MessageKind::Bye);
   }
 }
 
@@ -106,22 +106,23 @@ void DrawClient::check(const window::BatchStore& batch, std::size_t n,
   SampleCall call = call_of(n, options);
   call.only_checks = 1;
   HostWait host = caller_.host_wait();
-  static_cast<void>(caller_.ask(Says::Sample, call, {}, host.wait));
+  static_cast<void>(caller_.ask(MessageKind::Sample, call, {}, host.wait));
 }
 
 SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   base::require(options.timeout.count() >= 0, base::OptionsOf{"SampleOptions"}, "timeout is ",
                 options.timeout.count(), " ns; allowed: at least 0");
   // The host ends the wait. If the host is stopped, this process ends it, a little later.
-  const std::chrono::nanoseconds patience = options.timeout >= kNoTimeout - Connection::kPatience
-                                                ? kNoTimeout
-                                                : options.timeout + Connection::kPatience;
+  const std::chrono::nanoseconds patience =
+      options.timeout >= kNoTimeout - Connection::kReplyTimeout
+          ? kNoTimeout
+          : options.timeout + Connection::kReplyTimeout;
   limiter::WaitTerms terms(&caller_.life(), patience, options.stop, options.hook);
   limiter::Wait wait(terms, nullptr, nullptr);
   const bool stopped = wait.refused() || options.stop.stop_requested();
   SampleCall call = call_of(n, options);
   call.timeout_ns = stopped ? 0 : call.timeout_ns;
-  std::optional<Message> message = caller_.ask(Says::Sample, call, {}, wait);
+  std::optional<Message> message = caller_.ask(MessageKind::Sample, call, {}, wait);
   if (!message && !caller_.life().closed()) {
     message = caller_.cancel();
   }
@@ -162,7 +163,7 @@ Batch DrawClient::make_batch(std::size_t n, std::pmr::memory_resource* memory) c
 }
 
 SampleStatus DrawClient::outlook(std::size_t n) const {
-  caller_.life().check();
+  caller_.life().check_not_forked();
   SampleStatus status;
   {
     const base::MutexLock lock(mutex_);
@@ -179,10 +180,10 @@ void DrawClient::check(const window::BatchStore& batch, std::size_t offset, std:
 }
 
 std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
-  life_.check();
+  life_.check_not_forked();
   try {
     if (!closed()) {
-      return open_connection(address_, hello, asks_, &life_);
+      return open_connection(address_, hello, attach_options_, &life_);
     }
   } catch (const HostGone&) {
     life_.close();
@@ -196,24 +197,24 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   base::refuse<std::runtime_error>(base::Call{"Guest"}, "it is closed, or its host is gone");
 }
 
-bool GuestCore::take(limiter::Wait& wait) {
+bool GuestCore::try_lock(limiter::Wait& wait) {
   while (!mutex_.try_lock()) {
     if (wait.over()) {
       return false;
     }
-    wait.pause(kTurn);
+    wait.pause(kLockRetryInterval);
   }
   return true;
 }
 
 UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const float> priorities,
                                std::size_t selector) {
-  life_.check();  // In a forked child the mutex may be locked for ever.
-  HostWait host(life_, asks_);
-  if (!take(host.wait)) {
+  life_.check_not_forked();  // In a forked child the mutex may be locked for ever.
+  HostWait host(life_, attach_options_);
+  if (!try_lock(host.wait)) {
     return {.applied = 0, .stale = life_.closed() ? keys.size() : 0};
   }
-  const Turn turn(mutex_, caller_);
+  const ScopedUnlock turn(mutex_, caller_);
   return caller_.update(keys, priorities, selector, host.wait);
 }
 
@@ -223,7 +224,7 @@ void GuestCore::close() noexcept {
   if (!life_.forked()) {
     life_.close();
     if (mutex_.try_lock()) {
-      const Turn turn(mutex_, caller_);
+      const ScopedUnlock turn(mutex_, caller_);
     }
   }
 }
@@ -232,7 +233,7 @@ void GuestCore::close() noexcept {
 bool GuestCore::closed() noexcept {
   if (!life_.closed() && !life_.forked() && mutex_.try_lock()) {
     try {
-      caller_.look();
+      caller_.check_host();
     } catch (const std::bad_alloc&) {  // The next call will notice it.
     }
     mutex_.unlock();
@@ -241,15 +242,15 @@ bool GuestCore::closed() noexcept {
 }
 
 Stats GuestCore::stats() {
-  life_.check();
-  HostWait host(life_, asks_);
+  life_.check_not_forked();
+  HostWait host(life_, attach_options_);
   std::optional<Message> message;
-  if (take(host.wait)) {
-    const Turn turn(mutex_, caller_);
+  if (try_lock(host.wait)) {
+    const ScopedUnlock turn(mutex_, caller_);
     struct {
       std::uint64_t number = 0;
     } const call;
-    message = caller_.ask(Says::AskStats, call, {}, host.wait);
+    message = caller_.ask(MessageKind::AskStats, call, {}, host.wait);
   }
   if (!message && !life_.closed()) {
     no_answer("Guest::stats", host.wait);

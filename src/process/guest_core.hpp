@@ -30,23 +30,23 @@ class Caller {
   /// Sends a request of `call` and then `behind`. Returns the answer, or nothing once the host is
   /// gone or `wait` is over. Throws what the host threw.
   template <class Call>
-  [[nodiscard]] std::optional<Message> ask(Says says, Call call, Bytes behind,
+  [[nodiscard]] std::optional<Message> ask(MessageKind kind, Call call, Bytes behind,
                                            limiter::Wait& wait) {
-    connection_->life.check();
+    connection_->life.check_not_forked();
     call.number = ++number_;
-    connection_->send(says, joined(call, behind), wait);
+    connection_->send(kind, joined(call, behind), wait);
     return answer(wait);
   }
   /// Cancels the last request, and returns the answer if the host has sent one.
   [[nodiscard]] std::optional<Message> cancel();
   /// The wait for requests that the host answers at once.
-  [[nodiscard]] HostWait host_wait() const { return {life(), connection_->asks}; }
+  [[nodiscard]] HostWait host_wait() const { return {life(), connection_->attach_options}; }
   /// As `ReplayBuffer::update_priorities`. All keys are stale once the host is gone. If `wait` is
   /// over before the host has answered, no key counts as applied or stale.
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities,
                       std::size_t selector, limiter::Wait& wait);
   /// Closes `life` if the host is gone.
-  void look() { connection_->receive(); }
+  void check_host() { connection_->receive(); }
   /// Tells the host that the connection ends on purpose.
   void farewell() noexcept;
 
@@ -97,18 +97,18 @@ class DrawClient {
 
 /// Unlocks, at the end of a scope, a mutex that its thread has locked. Before that it tells the
 /// host if the guest was closed meanwhile.
-class REPRISE_SCOPED_CAPABILITY Turn {
+class REPRISE_SCOPED_CAPABILITY ScopedUnlock {
  public:
-  Turn(base::Mutex& mutex, Caller& caller) REPRISE_REQUIRES(mutex)
+  ScopedUnlock(base::Mutex& mutex, Caller& caller) REPRISE_REQUIRES(mutex)
       : mutex_(mutex), caller_(caller) {}
-  ~Turn() REPRISE_RELEASE() {
+  ~ScopedUnlock() REPRISE_RELEASE() {
     if (caller_.life().closed()) {
       caller_.farewell();
     }
     mutex_.unlock();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  ScopedUnlock(const ScopedUnlock&) = delete;
+  ScopedUnlock& operator=(const ScopedUnlock&) = delete;
 
  private:
   base::Mutex& mutex_;
@@ -121,7 +121,7 @@ class GuestCore {
   GuestCore(std::string address, std::unique_ptr<Connection> opened)
       : address_(std::move(address)),
         outline_(opened->outline),
-        asks_(opened->asks),
+        attach_options_(opened->attach_options),
         caller_(std::move(opened)) {}
   ~GuestCore() { close(); }
   GuestCore(const GuestCore&) = delete;
@@ -142,11 +142,11 @@ class GuestCore {
 
  private:
   /// Locks the connection for a call; returns false if the wait ends while another thread has it.
-  [[nodiscard]] bool take(limiter::Wait& wait) REPRISE_TRY_ACQUIRE(true, mutex_);
+  [[nodiscard]] bool try_lock(limiter::Wait& wait) REPRISE_TRY_ACQUIRE(true, mutex_);
 
   const std::string address_;
   const std::shared_ptr<const buffer::Outline> outline_;
-  const AttachOptions asks_;
+  const AttachOptions attach_options_;
   base::Mutex mutex_;
   Caller caller_ REPRISE_GUARDED_BY(mutex_);
   base::Life& life_ = caller_.life();

@@ -56,20 +56,21 @@ std::vector<std::byte> joined(Bytes front, Bytes behind) {
 }
 
 std::vector<std::byte> failure_of(std::uint64_t number, const std::exception& error) {
-  using Is = Failure::Is;
-  const auto is = [&](auto* kind) { return dynamic_cast<decltype(kind)>(&error) != nullptr; };
-  const Failure failure{.number = number,
-                        .is = is(static_cast<const std::invalid_argument*>(nullptr)) ? Is::Invalid
-                              : is(static_cast<const std::logic_error*>(nullptr))    ? Is::Logic
-                              : is(static_cast<const std::bad_alloc*>(nullptr))      ? Is::Memory
-                                                                                     : Is::Other};
-  std::vector<Refusal::Part> parts = {{.is = Refusal::Is::Text, .text = error.what()}};
+  using Kind = Failure::Kind;
+  const auto is_type = [&](auto* kind) { return dynamic_cast<decltype(kind)>(&error) != nullptr; };
+  const Failure failure{
+      .number = number,
+      .kind = is_type(static_cast<const std::invalid_argument*>(nullptr)) ? Kind::Invalid
+              : is_type(static_cast<const std::logic_error*>(nullptr))    ? Kind::Logic
+              : is_type(static_cast<const std::bad_alloc*>(nullptr))      ? Kind::Memory
+                                                                          : Kind::Other};
+  std::vector<Refusal::Part> parts = {{.kind = Refusal::Kind::Text, .text = error.what()}};
   if (const auto* const refusal = dynamic_cast<const Refusal*>(&error)) {
     parts = refusal->parts();
   }
   std::string text;
   for (const Refusal::Part& part : parts) {
-    text += static_cast<char>(part.is);
+    text += static_cast<char>(part.kind);
     text += part.text;
     text += '\0';
   }
@@ -83,31 +84,31 @@ void rethrow(Bytes bytes) {
   std::string_view text(reinterpret_cast<const char*>(behind.data()), behind.size());
   for (std::size_t end = text.find('\0', 1); end != std::string_view::npos;
        end = text.find('\0', 1)) {
-    parts.push_back({.is = static_cast<Refusal::Is>(text.front()),
+    parts.push_back({.kind = static_cast<Refusal::Kind>(text.front()),
                      .text = std::string(text.substr(1, end - 1))});
     text.remove_prefix(end + 1);
   }
   if (parts.empty()) {
-    parts.push_back({.is = Refusal::Is::Text, .text = "the host refused, and did not say why"});
+    parts.push_back({.kind = Refusal::Kind::Text, .text = "the host refused, and did not say why"});
   }
-  switch (failure ? failure->is : Failure::Is::Other) {
-    case Failure::Is::Invalid:
+  switch (failure ? failure->kind : Failure::Kind::Other) {
+    case Failure::Kind::Invalid:
       throw base::detail::Refused<std::invalid_argument>(std::move(parts));
-    case Failure::Is::Logic:
+    case Failure::Kind::Logic:
       throw base::detail::Refused<std::logic_error>(std::move(parts));
-    case Failure::Is::Memory:
+    case Failure::Kind::Memory:
       throw std::bad_alloc();
-    case Failure::Is::Other:
+    case Failure::Kind::Other:
       break;
   }
   throw base::detail::Refused<std::runtime_error>(std::move(parts));
 }
 
 std::vector<std::byte> described(const buffer::BufferCore& core) {
-  Options told = core.options();
-  for (std::size_t s = 0; s < told.selectors.size(); ++s) {
-    Selector& selector = told.selectors[s];
-    if (save::is_own(selector)) {
+  Options sent = core.options();
+  for (std::size_t s = 0; s < sent.selectors.size(); ++s) {
+    Selector& selector = sent.selectors[s];
+    if (save::is_user_defined(selector)) {
       const bool asks = selector.make_selector_rule()->needs_caller();
       selector = Proportional{
           .alpha = 1.0F,
@@ -119,7 +120,7 @@ std::vector<std::byte> described(const buffer::BufferCore& core) {
   }
   record::Encoder encoder;
   save::encode(encoder, core.schema());
-  save::encode(encoder, told);
+  save::encode(encoder, sent);
   return std::move(encoder).take();
 }
 

@@ -102,20 +102,20 @@ struct ServiceCall {
 /// The answer to a `ServiceCall`, in the memory of a place or after this struct.
 struct ServiceAnswer {
   static constexpr std::uint64_t kPlaces = 64;
-  static constexpr std::uint64_t kBehind = kPlaces;
+  static constexpr std::uint64_t kInline = kPlaces;
 
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t place = kBehind;
+  std::uint64_t place = kInline;
   /// The size of the place's memory if that comes with the message; otherwise 0.
   std::uint64_t memory_bytes = 0;
 };
 
 /// Reports that a request threw. The parts of the exception's message, as in `Refusal`, follow it.
 struct Failure {
-  enum class Is : std::uint64_t { Invalid, Logic, Memory, Other };
+  enum class Kind : std::uint64_t { Invalid, Logic, Memory, Other };
   std::uint64_t number = 0;
-  Is is = Is::Other;
+  Kind kind = Kind::Other;
 };
 
 template <class T>

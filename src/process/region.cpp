@@ -33,14 +33,14 @@ Region::Region(Descriptor file, std::size_t bytes) : file_(std::move(file)), siz
     fail("mapping", bytes);
   }
   data_ = static_cast<std::byte*>(data);
-  maker_ = ::getpid();
+  creator_pid_ = ::getpid();
   // Otherwise the parent would see what a child writes.
   static_cast<void>(::madvise(data, bytes, MADV_DONTFORK));
 }
 
 Region::~Region() {
   // A forked child may have mapped something else at this address.
-  if (data_ != nullptr && maker_ == ::getpid()) {
+  if (data_ != nullptr && creator_pid_ == ::getpid()) {
     ::munmap(data_, size_);
   }
 }

@@ -37,12 +37,12 @@ class Region {
       : file_(std::move(other.file_)),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
-        maker_(other.maker_) {}
+        creator_pid_(other.creator_pid_) {}
   Region& operator=(Region&& other) noexcept {
     std::swap(file_, other.file_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(maker_, other.maker_);
+    std::swap(creator_pid_, other.creator_pid_);
     return *this;
   }
   Region(const Region&) = delete;
@@ -66,7 +66,7 @@ class Region {
   Descriptor file_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  std::int64_t maker_ = 0;  ///< The id of the process that made it.
+  std::int64_t creator_pid_ = 0;  ///< The id of the process that made it.
 };
 
 }  // namespace reprise::process

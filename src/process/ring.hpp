@@ -64,7 +64,7 @@ class Waiting {
 };
 
 /// Why the host takes no more steps of a writer.
-enum class Held : std::uint32_t {
+enum class HoldReason : std::uint32_t {
   No,
   ByLimiter,  ///< The rate limiter holds the writer, or no chunk is free.
   ByDisk,     ///< The disk of a mapped file is full.
@@ -81,11 +81,11 @@ static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);
 
 /// What the host has to know of a step. It lies in a ring's row in place of an item's header.
 struct StepHeader {
-  enum class Is : std::uint8_t {
+  enum class Kind : std::uint8_t {
     Step,
     Cut,  ///< Not a step: the episode ended as truncated at the step before.
   };
-  Is is = Is::Step;
+  Kind kind = Kind::Step;
   std::uint8_t end = 0;    ///< A value of `End`.
   std::uint8_t first = 0;  ///< 1 if this step begins an episode: its own observation is new.
   std::uint8_t unused = 0;
@@ -109,10 +109,10 @@ class RingLayout {
   static std::size_t rows_for(const buffer::Format& format, std::size_t environments,
                               std::size_t bytes) noexcept {
     const std::size_t fit = bytes / environments / Row(format).bytes;
-    return std::bit_floor(std::clamp<std::size_t>(fit, kFewest, kMost));
+    return std::bit_floor(std::clamp<std::size_t>(fit, kMinRows, kMaxRows));
   }
-  static constexpr std::size_t kFewest = 16;
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMinRows = 16;
+  static constexpr std::size_t kMaxRows = 4096;
 
   [[nodiscard]] std::size_t environments() const noexcept { return environments_; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }

@@ -13,7 +13,7 @@ namespace reprise::process {
 namespace {
 
 /// How often a writer that finds room looks whether the host is gone, in nanoseconds.
-constexpr std::int64_t kLookEvery = 50'000'000;
+constexpr std::int64_t kHostCheckInterval = 50'000'000;
 
 /// The time in nanoseconds, exact to some milliseconds. The exact clock would make commits slower.
 std::int64_t coarse_now() noexcept {
@@ -24,8 +24,8 @@ std::int64_t coarse_now() noexcept {
 
 }  // namespace
 
-bool Connection::send(Says says, Bytes bytes, limiter::Wait& wait) noexcept {
-  if (!life.closed() && !channel.send(says, bytes, -1, &wait)) {
+bool Connection::send(MessageKind kind, Bytes bytes, limiter::Wait& wait) noexcept {
+  if (!life.closed() && !channel.send(kind, bytes, -1, &wait)) {
     life.close();
   }
   return !life.closed();
@@ -37,10 +37,10 @@ void Connection::receive() {
   }
 }
 
-void Connection::look() {
+void Connection::drain_messages() {
   receive();
   while (const std::optional<Message> message = channel.next()) {
-    if (message->says == Says::Refused) {
+    if (message->kind == MessageKind::Refused) {
       refusal.assign(reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size());
     }
   }
@@ -57,25 +57,26 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
                                             const AttachOptions& options, const base::Life* guest) {
   auto made = std::make_unique<Connection>();
   HostWait host(guest != nullptr ? *guest : made->life, options);
-  made->asks = options;
-  made->asks.timeout = Connection::kPatience;
+  made->attach_options = options;
+  made->attach_options.timeout = Connection::kReplyTimeout;
   made->channel = Channel(connect(address, host.wait, guest == nullptr));
-  made->send(Says::Hello, bytes_of(hello), host.wait);
+  made->send(MessageKind::Hello, bytes_of(hello), host.wait);
   for (;;) {
     made->receive();
     if (std::optional<Message> answer = made->channel.next()) {
       const std::string_view said(reinterpret_cast<const char*>(answer->bytes.data()),
                                   answer->bytes.size());
-      if (answer->says == Says::Refused) {
+      if (answer->kind == MessageKind::Refused) {
         base::refuse<std::runtime_error>(base::Call{"attach"}, std::string(said));
       }
-      if (answer->says == Says::Failed) {
+      if (answer->kind == MessageKind::Failed) {
         rethrow(answer->bytes);
       }
       const Greeting own;
       const auto greeting = value_of<Greeting>(answer->bytes);
       const auto welcome = value_of<Welcome>(answer->bytes);
-      const bool greets = answer->says == Says::Welcome && greeting && greeting->magic == own.magic;
+      const bool greets =
+          answer->kind == MessageKind::Welcome && greeting && greeting->magic == own.magic;
       if (greets && greeting->version != own.version) {
         base::refuse<std::runtime_error>(base::Call{"attach"}, "the host has reprise ",
                                          greeting->text(), ", this process ", own.text(),
@@ -100,7 +101,7 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
     if (host.wait.over()) {
       no_answer("attach", host.wait);
     }
-    made->channel.wait(host.wait.nap(kLookAgain));
+    made->channel.wait(host.wait.remaining_pause(kPollInterval));
   }
 }
 
@@ -110,7 +111,8 @@ WriterConnection::WriterConnection(std::unique_ptr<Connection> opened, std::size
 
 WriterConnection::~WriterConnection() {
   if (!connection->life.forked()) {
-    connection->channel.send(Says::Bye);  // Without a wait, because only a statistic depends on it.
+    connection->channel.send(
+        MessageKind::Bye);  // Without a wait, because only a statistic depends on it.
   }
 }
 
@@ -135,13 +137,13 @@ void RingWriter::cut_episode() noexcept {
   if (in_episode() && position_ != 0) {
     // Only the header is written, because the host may be reading the rest of the row, the
     // observation after the last step.
-    write_header({.is = StepHeader::Is::Cut});
+    write_header({.kind = StepHeader::Kind::Cut});
     words_.publish(++row_);
   }
 }
 
 void RingWriter::begin_episode() {
-  connection_->connection->life.check();
+  connection_->connection->life.check_not_forked();
   cut_episode();
   start_episode(episodes_++);
   point_at_rows();
@@ -149,9 +151,9 @@ void RingWriter::begin_episode() {
 
 CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
   Connection& connection = *connection_->connection;
-  if (const std::int64_t now = coarse_now(); now - looked_ >= kLookEvery) {
-    looked_ = now;
-    connection.look();
+  if (const std::int64_t now = coarse_now(); now - last_host_check_ >= kHostCheckInterval) {
+    last_host_check_ = now;
+    connection.drain_messages();
   }
   if (connection.life.closed()) {
     check_refusal();
@@ -162,7 +164,7 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
       return *status;
     }
   }
-  write_header({.is = StepHeader::Is::Step,
+  write_header({.kind = StepHeader::Kind::Step,
                 .end = static_cast<std::uint8_t>(end),
                 .first = position_ == 0 ? std::uint8_t{1} : std::uint8_t{0},
                 .priorities = static_cast<std::uint32_t>(priorities.size())});
@@ -201,19 +203,19 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
   while (!end) {
     // I11: take what has come, set the flag that this guest waits, look again, and only then sleep.
     // A host that makes room after that look ends the sleep with a wake.
-    connection.look();
+    connection.drain_messages();
     RingLayout::shared(memory_).waiting.begin();
     consumed_ = words_.consumed_while_waiting();
     if (has_room()) {
       return std::nullopt;
     }
     end = wait.over();
-    if (!end && told_at_ != consumed_) {
-      connection.channel.nudge(Says::Wake);  // The host may be asleep.
-      told_at_ = consumed_;
+    if (!end && consumed_at_last_wake_ != consumed_) {
+      connection.channel.nudge(MessageKind::Wake);  // The host may be asleep.
+      consumed_at_last_wake_ = consumed_;
     }
     if (!end) {
-      connection.channel.wait(wait.nap(kLookAgain));
+      connection.channel.wait(wait.remaining_pause(kPollInterval));
     }
   }
   if (*end == limiter::WaitEnd::TimedOut) {
@@ -228,8 +230,9 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
 
 void RingWriter::check_disk() const {
   // Relaxed: see SharedWords.
-  const auto held = static_cast<Held>(RingLayout::shared(memory_).held.load(base::Order::Relaxed));
-  if (held == Held::ByDisk) {
+  const auto held =
+      static_cast<HoldReason>(RingLayout::shared(memory_).held.load(base::Order::Relaxed));
+  if (held == HoldReason::ByDisk) {
     throw std::system_error(ENOSPC, std::generic_category(),
                             "Writer::commit: the host has no disk space for another chunk");
   }

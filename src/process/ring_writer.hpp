@@ -23,11 +23,11 @@ namespace reprise::process {
 /// The wait of a guest's call for its host.
 struct HostWait {
   HostWait(const base::Life& life, AttachOptions options)
-      : asks(std::move(options)),
-        terms(&life, asks.timeout, asks.stop, asks.hook),
+      : attach_options(std::move(options)),
+        terms(&life, attach_options.timeout, attach_options.stop, attach_options.hook),
         wait(terms, nullptr, nullptr) {}
 
-  const AttachOptions asks;
+  const AttachOptions attach_options;
   limiter::WaitTerms terms;
   limiter::Wait wait;
 };
@@ -41,16 +41,16 @@ struct Connection {
   base::Life life;  ///< Closed once the host is known to be gone.
 
   /// Sends a message. The host counts as gone if it has not taken all of it when the wait ends.
-  bool send(Says says, Bytes bytes, limiter::Wait& wait) noexcept;
+  bool send(MessageKind kind, Bytes bytes, limiter::Wait& wait) noexcept;
   /// Takes what has come, and closes `life` if the host is gone.
   void receive();
   /// As `receive`, for a writer: it drops wakes, which only say that there may be room, and keeps
   /// a refusal.
-  void look();
+  void drain_messages();
   std::string refusal;  ///< Why the host has ended a writer's connection, if it has said so.
 
-  AttachOptions asks;  ///< How calls wait for the host.
-  static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(30);
+  AttachOptions attach_options;  ///< How calls wait for the host.
+  static constexpr std::chrono::nanoseconds kReplyTimeout = std::chrono::seconds(30);
 };
 
 /// Throws `std::system_error` for a call that got no answer although the host is not gone.
@@ -120,11 +120,12 @@ class RingWriter final : public writer::StepWriter {
   std::byte* const memory_;
   const std::size_t environment_;
   RingLayout::Words& words_;
-  std::uint64_t row_ = 0;                         ///< The row of the current step.
-  std::uint64_t consumed_ = 0;                    ///< The ring's `consumed` when it was last read.
-  std::uint64_t told_at_ = std::uint64_t{0} - 1;  ///< The ring's `consumed` at the last `Wake`.
-  std::uint64_t episodes_ = 0;                    ///< How many episodes were begun.
-  std::int64_t looked_ = 0;                       ///< When `commit` last looked for the host.
+  std::uint64_t row_ = 0;       ///< The row of the current step.
+  std::uint64_t consumed_ = 0;  ///< The ring's `consumed` when it was last read.
+  std::uint64_t consumed_at_last_wake_ =
+      std::uint64_t{0} - 1;           ///< The ring's `consumed` at the last `Wake`.
+  std::uint64_t episodes_ = 0;        ///< How many episodes were begun.
+  std::int64_t last_host_check_ = 0;  ///< When `commit` last looked for the host.
 };
 
 }  // namespace reprise::process

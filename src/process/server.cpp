@@ -54,7 +54,7 @@ bool none_left() noexcept {
 }
 
 void refuse(Channel& channel, std::string_view why) noexcept {
-  channel.send(Says::Refused, std::as_bytes(std::span(why.data(), why.size())));
+  channel.send(MessageKind::Refused, std::as_bytes(std::span(why.data(), why.size())));
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Server::Server(std::shared_ptr<buffer::BufferCore> core, const HostOptions& opti
       service_(options.service),
       listener_(chosen_address(options)),
       spare_(listener_.copy()) {
-  core_->life().check();
+  core_->life().check_not_forked();
 }
 
 Server::~Server() {
@@ -90,7 +90,7 @@ void Server::run(const std::stop_token& stop) {
   } const paused{*this};
   std::chrono::nanoseconds pause(0);
   while (!stop.stop_requested()) {
-    core_->life().check();
+    core_->life().check_not_forked();
     if (core_->closed()) {
       // Ends all connections, which guests notice at once, and lets nobody attach any more.
       spare_ = Descriptor();  // `hang_up` needs a free descriptor.
@@ -102,11 +102,11 @@ void Server::run(const std::stop_token& stop) {
     }
     wait(pause);
     bool heard = false;
-    Session::Did most = Session::Did::Nothing;
+    Session::Progress most = Session::Progress::Nothing;
     std::size_t at = 1;
     for (const auto& one : guests_) {
       Guest& guest = *one;
-      if (guest.here) {
+      if (guest.connected) {
         int events = polled_[at++].revents;
         if (guest.channel.process() >= 0) {
           events |= polled_[at++].revents;
@@ -115,11 +115,11 @@ void Server::run(const std::stop_token& stop) {
       }
       most = std::max(most, serve(guest));
       if (guest.channel.broken()) {
-        lose(guest);
+        on_disconnect(guest);
       }
     }
     std::erase_if(guests_, [](const auto& guest) {
-      return !guest->here && (!guest->session || guest->session->finished());
+      return !guest->connected && (!guest->session || guest->session->finished());
     });
     if (full_ || (polled_.front().revents & POLLIN) != 0) {
       accept();
@@ -128,35 +128,35 @@ void Server::run(const std::stop_token& stop) {
     if (changed_) {
       count();
     }
-    if (most == Session::Did::AsMuchAsItMay) {
+    if (most == Session::Progress::ReachedLimit) {
       pause = std::chrono::nanoseconds(0);
-    } else if (heard || most != Session::Did::Nothing) {
+    } else if (heard || most != Session::Progress::Nothing) {
       pause = kShortest;
     } else {
       pause = std::clamp(2 * pause, kShortest, kLongest);
     }
   }
-  take_the_rest(/*gone=*/false);
+  take_remaining_steps(/*gone=*/false);
 }
 
 /// Takes all steps that guests have published by now, as far as there is room: `run` calls it at
 /// its end. `gone`: only those of writers that are gone, whose places come back then.
-void Server::take_the_rest(bool gone) {
+void Server::take_remaining_steps(bool gone) {
   const base::Clock::time_point until = base::Clock::now() + (gone ? kWaitForPlaces : kLastWait);
   for (const auto& guest : guests_) {
-    if (!guest->session || (gone && guest->here)) {
+    if (!guest->session || (gone && guest->connected)) {
       continue;
     }
     // A step that is refused now is tried too late or never, so it waits for a lock that hides a
     // chunk.
-    guest->session->be_patient(until);
+    guest->session->set_wait_deadline(until);
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
-      if (serve(*guest) != Session::Did::AsMuchAsItMay) {
+      if (serve(*guest) != Session::Progress::ReachedLimit) {
         break;
       }
     }
     if (guest->session) {
-      guest->session->be_patient(base::Clock::time_point::min());
+      guest->session->set_wait_deadline(base::Clock::time_point::min());
       if (gone && guest->session->finished()) {
         guest->session.reset();
       }
@@ -170,7 +170,7 @@ void Server::wait(std::chrono::nanoseconds timeout) {
   // A process that cannot be accepted would end every wait, so the listener is left out then.
   polled_.push_back({full_ ? -1 : listener_.socket(), POLLIN, 0});
   for (const auto& guest : guests_) {
-    if (guest->here) {  // Guests that are gone could make the list longer than poll allows.
+    if (guest->connected) {  // Guests that are gone could make the list longer than poll allows.
       polled_.push_back({guest->channel.socket(), POLLIN, 0});
       if (guest->channel.process() >= 0) {
         polled_.push_back({guest->channel.process(), POLLIN, 0});
@@ -224,22 +224,22 @@ bool Server::receive(Guest& guest) {
     while (std::optional<Message> message = guest.channel.next()) {
       any = true;
       if (!handle(guest, *message) || guest.channel.broken()) {
-        lose(guest);
+        on_disconnect(guest);
         return true;
       }
     }
     if (!open) {
-      lose(guest);
+      on_disconnect(guest);
     }
   } catch (const std::exception&) {  // No memory is left for what a guest sends.
-    lose(guest);
+    on_disconnect(guest);
   }
-  return any || !guest.here;
+  return any || !guest.connected;
 }
 
 bool Server::handle(Guest& guest, const Message& message) {
-  if (message.says == Says::Bye) {
-    guest.bye = true;
+  if (message.kind == MessageKind::Bye) {
+    guest.closed_by_guest = true;
     // The guest's hang-up may not show, because its forked child may have a copy of the socket.
     return false;
   }
@@ -250,7 +250,8 @@ bool Server::greet(Guest& guest, const Message& message) {
   const auto greeting = value_of<Greeting>(message.bytes);
   const auto hello = value_of<Hello>(message.bytes);
   Welcome welcome;
-  if (message.says != Says::Hello || !greeting || greeting->magic != welcome.greeting.magic) {
+  if (message.kind != MessageKind::Hello || !greeting ||
+      greeting->magic != welcome.greeting.magic) {
     return false;
   }
   if (greeting->version != welcome.greeting.version) {
@@ -264,9 +265,9 @@ bool Server::greet(Guest& guest, const Message& message) {
   try {
     int memory = -1;
     guest.session = open(*hello, welcome, memory);
-    guest.channel.send(Says::Welcome, joined(welcome, described(*core_)), memory);
+    guest.channel.send(MessageKind::Welcome, joined(welcome, described(*core_)), memory);
   } catch (const std::exception& error) {
-    guest.channel.send(Says::Failed, failure_of(0, error));
+    guest.channel.send(MessageKind::Failed, failure_of(0, error));
     return false;
   }
   return true;
@@ -279,7 +280,7 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
                   "a guest wants ", environments, " writers; allowed: 1 to max_writers, which is ",
                   core_->options().max_writers);
     if (core_->slots().alive() + environments > core_->options().max_writers) {
-      take_the_rest(/*gone=*/true);
+      take_remaining_steps(/*gone=*/true);
     }
     auto session = std::make_unique<WriterSession>(
         core_, environments,
@@ -305,29 +306,29 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
   return std::make_unique<CallSession>(core_);
 }
 
-Session::Did Server::serve(Guest& guest) {
+Session::Progress Server::serve(Guest& guest) {
   if (!guest.session) {
-    return Session::Did::Nothing;
+    return Session::Progress::Nothing;
   }
   try {
-    return guest.session->serve(guest.here ? &guest.channel : nullptr);
+    return guest.session->serve(guest.connected ? &guest.channel : nullptr);
   } catch (const std::exception& error) {
     // The guest's memory is damaged, or there is none for what it asks. The buffer is unchanged.
     refuse(guest.channel, error.what());
-    lose(guest);
+    on_disconnect(guest);
     guest.session.reset();
-    return Session::Did::Something;
+    return Session::Progress::Something;
   }
 }
 
 /// Handles the end of a connection. The session stays, because a writer's may have steps left to
 /// take.
-void Server::lose(Guest& guest) noexcept {
-  if (guest.here) {
-    guest.here = false;
+void Server::on_disconnect(Guest& guest) noexcept {
+  if (guest.connected) {
+    guest.connected = false;
     changed_ = true;
     if (guest.session) {
-      guest.session->left(!guest.bye);
+      guest.session->guest_left(!guest.closed_by_guest);
     }
     guest.channel.hang_up();
     guest.channel = Channel();
@@ -338,7 +339,7 @@ void Server::lose(Guest& guest) noexcept {
 void Server::count() {
   std::set<std::int64_t> here;
   for (const auto& guest : guests_) {
-    if (guest->here) {
+    if (guest->connected) {
       here.insert(guest->process);
     }
   }

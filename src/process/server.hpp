@@ -34,8 +34,9 @@ class Server {
     Channel channel;
     std::int64_t process = 0;
     std::unique_ptr<Session> session = nullptr;
-    bool here = true;  ///< False once its connection has ended; its published steps may be left.
-    bool bye = false;  ///< Whether the guest closed the connection by itself.
+    bool connected =
+        true;  ///< False once its connection has ended; its published steps may be left.
+    bool closed_by_guest = false;  ///< Whether the guest closed the connection by itself.
   };
 
   void wait(std::chrono::nanoseconds timeout);
@@ -45,9 +46,9 @@ class Server {
   [[nodiscard]] bool handle(Guest& guest, const Message& message);
   [[nodiscard]] bool greet(Guest& guest, const Message& message);
   [[nodiscard]] std::unique_ptr<Session> open(const Hello& hello, Welcome& welcome, int& memory);
-  [[nodiscard]] Session::Did serve(Guest& guest);
-  void lose(Guest& guest) noexcept;
-  void take_the_rest(bool gone);
+  [[nodiscard]] Session::Progress serve(Guest& guest);
+  void on_disconnect(Guest& guest) noexcept;
+  void take_remaining_steps(bool gone);
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;
@@ -58,9 +59,10 @@ class Server {
   /// A descriptor in reserve: if none is left, it is closed to accept a process and tell it so.
   Descriptor spare_;
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<pollfd> polled_;   ///< The listener, and the descriptors of guests that are `here`.
-  bool full_ = false;            ///< Whether a process could not be accepted, nor told why.
-  bool changed_ = false;         ///< Whether guests came or left since the last `count`.
+  std::vector<pollfd>
+      polled_;            ///< The listener, and the descriptors of guests that are `connected`.
+  bool full_ = false;     ///< Whether a process could not be accepted, nor told why.
+  bool changed_ = false;  ///< Whether guests came or left since the last `count`.
   std::uint64_t processes_ = 0;  ///< How many processes the last `count` found.
 };
 

@@ -17,8 +17,8 @@ namespace reprise {
 
 using process::Channel;
 using process::Message;
+using process::MessageKind;
 using process::Region;
-using process::Says;
 using process::ServiceAnswer;
 using process::ServiceCall;
 
@@ -30,7 +30,7 @@ struct ServiceClient::State : std::enable_shared_from_this<State> {
   [[nodiscard]] Blob bytes_of(Message& message) REPRISE_EXCLUDES(mutex);
   [[nodiscard]] std::shared_ptr<Region> memory_of(const ServiceAnswer& answer, Message& message)
       REPRISE_EXCLUDES(mutex);
-  void look() REPRISE_REQUIRES(mutex);
+  void close_if_broken() REPRISE_REQUIRES(mutex);
 
   base::Life life;  ///< Closed once the host is known to be gone.
   base::Mutex mutex;
@@ -46,7 +46,7 @@ namespace {
 Channel connected(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::nanoseconds(0)});
-  return Channel(process::connect(address, host.wait, /*may_come=*/false));
+  return Channel(process::connect(address, host.wait, /*wait_for_listener=*/false));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ Channel connected(const std::string& address) {
 ServiceClient::ServiceClient(const std::string& address)
     : state_(std::make_shared<State>(connected(address))) {
   const base::MutexLock lock(state_->mutex);
-  state_->channel.post(Says::Hello,
+  state_->channel.post(MessageKind::Hello,
                        process::bytes_of(process::Hello{.purpose = process::Purpose::Service}), {});
 }
 
@@ -69,15 +69,15 @@ ServiceClient::~ServiceClient() {
 }
 
 void ServiceClient::ask(std::uint64_t number, std::span<const std::byte> call) {
-  state_->life.check();
+  state_->life.check_not_forked();
   const base::MutexLock lock(state_->mutex);
   const ServiceCall head{.number = number, .read = std::exchange(state_->read, 0)};
-  state_->channel.post(Says::Call, process::bytes_of(head), call);
-  state_->look();
+  state_->channel.post(MessageKind::Call, process::bytes_of(head), call);
+  state_->close_if_broken();
 }
 
 std::optional<ServiceClient::Answer> ServiceClient::take() {
-  state_->life.check();
+  state_->life.check_not_forked();
   std::optional<Message> message = state_->answer();
   if (!message) {
     return std::nullopt;
@@ -103,16 +103,17 @@ std::optional<Message> ServiceClient::State::answer() {
   bool more = !life.closed();
   for (;;) {
     while (std::optional<Message> message = channel.next()) {
-      if (welcome && (message->says == Says::Answered || message->says == Says::Failed)) {
+      if (welcome &&
+          (message->kind == MessageKind::Answered || message->kind == MessageKind::Failed)) {
         return message;
       }
-      welcome = message->says == Says::Welcome;
+      welcome = message->kind == MessageKind::Welcome;
       if (!welcome) {
         life.close();
       }
     }
     if (!more) {
-      look();
+      close_if_broken();
       return std::nullopt;
     }
     more = false;
@@ -122,14 +123,14 @@ std::optional<Message> ServiceClient::State::answer() {
   }
 }
 
-void ServiceClient::State::look() {
+void ServiceClient::State::close_if_broken() {
   if (channel.broken()) {
     life.close();
   }
 }
 
 Blob ServiceClient::State::bytes_of(Message& message) {
-  if (message.says == Says::Failed) {
+  if (message.kind == MessageKind::Failed) {
     process::rethrow(message.bytes);
   }
   const auto answer = process::value_of<ServiceAnswer>(message.bytes);
@@ -172,7 +173,7 @@ bool ServiceClient::wait(std::span<ServiceClient* const> clients,
   std::vector<pollfd> polled;
   for (ServiceClient* const client : clients) {
     State& state = *client->state_;
-    state.life.check();
+    state.life.check_not_forked();
     const base::MutexLock lock(state.mutex);
     const short events = state.channel.unsent() ? POLLIN | POLLOUT : POLLIN;
     polled.push_back({state.life.closed() ? -1 : state.channel.socket(), events, 0});

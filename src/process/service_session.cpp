@@ -14,7 +14,7 @@ constexpr std::size_t kSmall = 4096;
 
 }  // namespace
 
-Blob AnswerMemory::room(std::size_t bytes) {
+Blob AnswerMemory::allocate(std::size_t bytes) {
   std::size_t place = 0;
   std::byte* data = nullptr;
   if (bytes > kSmall) {
@@ -88,41 +88,42 @@ void AnswerMemory::take_back(std::uint64_t places) noexcept {
 
 bool ServiceSession::handle(const Message& message, Channel& channel) {
   const auto call = value_of<ServiceCall>(message.bytes);
-  if (message.says != Says::Call || !call) {
+  if (message.kind != MessageKind::Call || !call) {
     return false;
   }
   memory_->take_back(call->read);
   try {
     const Bytes asked = std::span(message.bytes).subspan(sizeof(ServiceCall));
-    answer(call->number, service_(asked, [&](std::size_t n) { return memory_->room(n); }), channel);
+    answer(call->number, service_(asked, [&](std::size_t n) { return memory_->allocate(n); }),
+           channel);
   } catch (const std::exception& error) {
-    channel.post(Says::Failed, failure_of(call->number, error), {});
+    channel.post(MessageKind::Failed, failure_of(call->number, error), {});
   }
   return true;
 }
 
-Session::Did ServiceSession::serve(Channel* channel) {
+Session::Progress ServiceSession::serve(Channel* channel) {
   if (channel == nullptr || !channel->unsent()) {
-    return Did::Nothing;
+    return Progress::Nothing;
   }
   channel->flush();
-  return channel->unsent() ? Did::Waits : Did::Something;
+  return channel->unsent() ? Progress::Waits : Progress::Something;
 }
 
 void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) {
   int file = -1;
   ServiceAnswer given = memory_->give(bytes, file);
-  if (given.place == ServiceAnswer::kBehind && given.bytes > kSmall) {
+  if (given.place == ServiceAnswer::kInline && given.bytes > kSmall) {
     // The answer is not in a place: the service did not use `room`, or no place was free then.
-    Blob copy = memory_->room(bytes.bytes().size());
+    Blob copy = memory_->allocate(bytes.bytes().size());
     std::ranges::copy(std::as_const(bytes).bytes(), copy.bytes().begin());
     bytes = copy;
     given = memory_->give(bytes, file);
   }
   given.number = number;
-  const bool behind = given.place == ServiceAnswer::kBehind;
-  channel.post(Says::Answered, bytes_of(given), behind ? std::as_const(bytes).bytes() : Bytes(),
-               file);
+  const bool behind = given.place == ServiceAnswer::kInline;
+  channel.post(MessageKind::Answered, bytes_of(given),
+               behind ? std::as_const(bytes).bytes() : Bytes(), file);
 }
 
 }  // namespace reprise::process

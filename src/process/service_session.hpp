@@ -20,7 +20,7 @@ class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
   /// Returns memory in a free place, which grows if it has to. For a small answer, or if no place
   /// is free, it is memory that only this process has. Throws `std::system_error` or
   /// `std::bad_alloc`.
-  [[nodiscard]] Blob room(std::size_t bytes) REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] Blob allocate(std::size_t bytes) REPRISE_EXCLUDES(mutex_);
   /// Returns the message that tells the guest where an answer is. Sets `file` to that of the memory
   /// if the guest does not have it yet.
   [[nodiscard]] ServiceAnswer give(const Blob& answer, int& file) REPRISE_EXCLUDES(mutex_);
@@ -49,7 +49,7 @@ class ServiceSession final : public Session {
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
   /// Sends what the guest's socket had no room for.
-  [[nodiscard]] Did serve(Channel* channel) override;
+  [[nodiscard]] Progress serve(Channel* channel) override;
 
  private:
   void answer(std::uint64_t number, Blob bytes, Channel& channel);

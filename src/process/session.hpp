@@ -37,20 +37,20 @@ class Session {
   /// Does what a message asks for. Returns false if a guest must not send such a message now.
   [[nodiscard]] virtual bool handle(const Message& message, Channel& channel) = 0;
   /// What a session found to do in a round.
-  enum class Did : std::uint8_t {
+  enum class Progress : std::uint8_t {
     Nothing,
     Waits,  ///< Nothing now; it waits for the rate limiter, room or items.
     Something,
-    AsMuchAsItMay,
+    ReachedLimit,
   };
   /// Does what needs no message, such as taking steps. `channel`: null once the guest is gone.
-  [[nodiscard]] virtual Did serve(Channel* channel) = 0;
+  [[nodiscard]] virtual Progress serve(Channel* channel) = 0;
   /// Whether nothing is left to do once the guest is gone.
   [[nodiscard]] virtual bool finished() const noexcept { return true; }
   /// Notes that the guest is gone. It `died` unless it closed the connection itself.
-  virtual void left(bool /*died*/) noexcept {}
+  virtual void guest_left(bool /*died*/) noexcept {}
   /// Lets it wait for room until then, because nobody serves it after that.
-  virtual void be_patient(base::Clock::time_point /*until*/) noexcept {}
+  virtual void set_wait_deadline(base::Clock::time_point /*until*/) noexcept {}
   /// Gives up its turns at the rate limiter, because while nobody serves they would hold up other
   /// calls.
   virtual void pause() noexcept {}
@@ -63,7 +63,7 @@ class CallSession : public Session {
       : core_(std::move(core)) {}
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
-  [[nodiscard]] Did serve(Channel* /*channel*/) override { return Did::Nothing; }
+  [[nodiscard]] Progress serve(Channel* /*channel*/) override { return Progress::Nothing; }
 
  protected:
   /// Runs `call` and returns its result. If it throws, sends the exception as the answer and
@@ -86,7 +86,7 @@ class DrawSession final : public CallSession {
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
   /// Tries again to make a draw that has to wait.
-  [[nodiscard]] Did serve(Channel* channel) override;
+  [[nodiscard]] Progress serve(Channel* channel) override;
   void pause() noexcept override { sampler_.give_up(); }
 
  private:
@@ -121,11 +121,13 @@ class WriterSession final : public Session {
   [[nodiscard]] int memory() const noexcept { return memory_.file(); }
 
   [[nodiscard]] bool handle(const Message& message, Channel& channel) override;
-  [[nodiscard]] Did serve(Channel* channel) override;
+  [[nodiscard]] Progress serve(Channel* channel) override;
   /// Whether every published step has been taken, and the episodes have ended.
   [[nodiscard]] bool finished() const noexcept override;
-  void left(bool died) noexcept override;
-  void be_patient(base::Clock::time_point until) noexcept override { wait_until_.time = until; }
+  void guest_left(bool died) noexcept override;
+  void set_wait_deadline(base::Clock::time_point until) noexcept override {
+    wait_until_.time = until;
+  }
   void pause() noexcept override;
 
  private:
@@ -145,16 +147,16 @@ class WriterSession final : public Session {
   [[nodiscard]] bool take_step(std::size_t environment, std::byte* row, const StepHeader& header);
   [[nodiscard]] std::vector<float> priorities(const Stream& stream, std::byte* row,
                                               const StepHeader& header) const;
-  [[nodiscard]] static Held lacking(const Stream& stream) noexcept;
-  void tell(Held held) noexcept;
+  [[nodiscard]] static HoldReason lacking(const Stream& stream) noexcept;
+  void publish_held(HoldReason held) noexcept;
 
   const std::shared_ptr<buffer::BufferCore> core_;
   WaitUntil wait_until_;
   const RingLayout layout_;
   Region memory_;
   std::vector<Stream> streams_;
-  Held held_ = Held::No;  ///< What `tell` last told the guest.
-  bool left_ = false;     ///< Whether the guest is gone.
+  HoldReason held_ = HoldReason::No;  ///< What `publish_held` last told the guest.
+  bool guest_left_ = false;           ///< Whether the guest is gone.
   bool died_ = false;
 };
 

@@ -51,7 +51,7 @@ WriterSession::WriterSession(std::shared_ptr<buffer::BufferCore> core, std::size
 WriterSession::~WriterSession() = default;
 
 bool WriterSession::handle(const Message& message, Channel& /*channel*/) {
-  return message.says == Says::Wake;
+  return message.kind == MessageKind::Wake;
 }
 
 bool WriterSession::finished() const noexcept {
@@ -62,24 +62,24 @@ bool WriterSession::finished() const noexcept {
 
 /// Notes which rows are published. Later ones are not taken: the guest is gone, so something else
 /// would have written them.
-void WriterSession::left(bool died) noexcept {
+void WriterSession::guest_left(bool died) noexcept {
   for (std::size_t e = 0; e < streams_.size(); ++e) {
     streams_[e].end = published(e);
   }
-  left_ = true;
+  guest_left_ = true;
   died_ = died;
 }
 
 void WriterSession::pause() noexcept {
-  be_patient(base::Clock::time_point::min());
+  set_wait_deadline(base::Clock::time_point::min());
   for (const Stream& stream : streams_) {
     stream.writer->give_up_turn();
   }
 }
 
 std::uint64_t WriterSession::published(std::size_t environment) const noexcept {
-  return left_ ? streams_[environment].end
-               : RingLayout::words(memory_.data(), environment).published();
+  return guest_left_ ? streams_[environment].end
+                     : RingLayout::words(memory_.data(), environment).published();
 }
 
 /// Ends the open episodes whose steps have all been taken, as far as there is room for that.
@@ -93,7 +93,7 @@ void WriterSession::end_episodes() noexcept {
   }
 }
 
-Session::Did WriterSession::serve(Channel* channel) {
+Session::Progress WriterSession::serve(Channel* channel) {
   std::size_t steps = 0;
   std::uint64_t rows = 0;
   bool more = false;
@@ -104,20 +104,20 @@ Session::Did WriterSession::serve(Channel* channel) {
     steps += taken;
     more = more || taken == kSteps;
   }
-  if (left_) {
+  if (guest_left_) {
     end_episodes();
   }
   if (rows == 0) {
-    return held_ == Held::ByLimiter ? Did::Waits : Did::Nothing;
+    return held_ == HoldReason::ByLimiter ? Progress::Waits : Progress::Nothing;
   }
   if (died_) {
     // Relaxed: a statistic.
     core_->counters.dead_guest_steps.fetch_add(steps, std::memory_order_relaxed);
   }
   if (channel != nullptr && RingLayout::shared(memory_.data()).waiting.take()) {
-    channel->send(Says::Wake);
+    channel->send(MessageKind::Wake);
   }
-  return more ? Did::AsMuchAsItMay : Did::Something;
+  return more ? Progress::ReachedLimit : Progress::Something;
 }
 
 /// Takes published steps as far as there is room. Returns how many it took.
@@ -129,7 +129,7 @@ std::size_t WriterSession::take(std::size_t environment) {
   if (published - first > layout_.rows()) {
     refuse_ring("more rows are published than a ring has");
   }
-  const auto one_ring = stream.writer->one_ring();
+  const auto deferred_ring = stream.writer->deferred_ring();
   std::size_t steps = 0;
   while (stream.row != published && steps < kSteps) {
     std::byte* const row = layout_.row(memory_.data(), environment, stream.row);
@@ -139,17 +139,17 @@ std::size_t WriterSession::take(std::size_t environment) {
     } else {
       std::memcpy(&header, row, sizeof(header));
     }
-    if (header.is == StepHeader::Is::Cut) {
+    if (header.kind == StepHeader::Kind::Cut) {
       if (!stream.writer->poll_end()) {
-        tell(lacking(stream));
+        publish_held(lacking(stream));
         break;
       }
-      tell(Held::No);
+      publish_held(HoldReason::No);
       ++stream.row;
       continue;
     }
     const bool ends = header.end != static_cast<std::uint8_t>(End::Continue);
-    if (header.is != StepHeader::Is::Step ||
+    if (header.kind != StepHeader::Kind::Step ||
         header.end > static_cast<std::uint8_t>(End::Truncated) ||
         published - stream.row < (ends ? 2U : 1U)) {
       refuse_ring("a row is no step");
@@ -189,15 +189,15 @@ bool WriterSession::take_step(std::size_t environment, std::byte* row, const Ste
     }
     const CommitStatus status = stream.writer->commit(end, priorities(stream, row, header));
     if (status != CommitStatus::Committed) {
-      tell(lacking(stream));
+      publish_held(lacking(stream));
       return false;
     }
   } catch (const std::system_error&) {  // The disk of a mapped file is full, for now.
-    tell(Held::ByDisk);
+    publish_held(HoldReason::ByDisk);
     return false;
   }
   stream.refused.reset();
-  tell(Held::No);
+  publish_held(HoldReason::No);
   return true;
 }
 
@@ -222,11 +222,11 @@ std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* ro
 }
 
 /// What holds a writer that has found no room.
-Held WriterSession::lacking(const Stream& stream) noexcept {
-  return stream.writer->lacks_disk() ? Held::ByDisk : Held::ByLimiter;
+HoldReason WriterSession::lacking(const Stream& stream) noexcept {
+  return stream.writer->lacks_disk() ? HoldReason::ByDisk : HoldReason::ByLimiter;
 }
 
-void WriterSession::tell(Held held) noexcept {
+void WriterSession::publish_held(HoldReason held) noexcept {
   if (held != held_) {
     held_ = held;
     // Relaxed: see SharedWords.

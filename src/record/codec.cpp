@@ -35,10 +35,10 @@ Bytes Decoder::bytes(std::uint64_t n) {
   return result;
 }
 
-std::uint32_t Decoder::count(std::size_t least_bytes) {
+std::uint32_t Decoder::count(std::size_t min_bytes) {
   const std::uint32_t n = u32();
-  if (n > left() / least_bytes) {
-    refuse("a count of ", n, " elements of at least ", least_bytes, " bytes; ", left(),
+  if (n > left() / min_bytes) {
+    refuse("a count of ", n, " elements of at least ", min_bytes, " bytes; ", left(),
            " bytes follow");
   }
   return n;

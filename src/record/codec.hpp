@@ -90,8 +90,8 @@ class Decoder {
   [[nodiscard]] std::string_view string(std::size_t max_bytes);
   [[nodiscard]] Bytes bytes(std::uint64_t n);
   /// Reads the number of the elements that follow. Throws if they cannot fit into the remaining
-  /// bytes, where each takes at least `least_bytes`.
-  [[nodiscard]] std::uint32_t count(std::size_t least_bytes);
+  /// bytes, where each takes at least `min_bytes`.
+  [[nodiscard]] std::uint32_t count(std::size_t min_bytes);
 
   [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
   /// Throws unless everything has been read.

@@ -20,7 +20,7 @@ class File {
   /// Returns the number of bytes written.
   virtual std::int64_t write_at(Bytes bytes, std::uint64_t offset) = 0;
   /// Returns the number of bytes read, 0 at the end of the file.
-  virtual std::int64_t read_at(Room room, std::uint64_t offset) = 0;
+  virtual std::int64_t read_at(WritableBytes room, std::uint64_t offset) = 0;
   virtual std::int64_t size() = 0;
   /// Contents and size are on the disk once it has returned 0.
   virtual int sync() = 0;

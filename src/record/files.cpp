@@ -50,7 +50,7 @@ void StoredFile::write(Bytes bytes, std::uint64_t offset) {
   }
 }
 
-void StoredFile::read(Room room, std::uint64_t offset) {
+void StoredFile::read(WritableBytes room, std::uint64_t offset) {
   while (!room.empty()) {
     const std::int64_t got =
         checked([&] { return file_->read_at(room, offset); }, path_, "cannot read", offset);

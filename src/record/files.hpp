@@ -22,7 +22,7 @@ class StoredFile {
 
   void write(Bytes bytes, std::uint64_t offset);
   /// Fills the room; a file that ends earlier is damaged.
-  void read(Room room, std::uint64_t offset);
+  void read(WritableBytes room, std::uint64_t offset);
   [[nodiscard]] std::uint64_t size();
   /// After an error the file is given up: the system may have dropped what it could not write, and
   /// reports it only once. So a sync is never tried again.

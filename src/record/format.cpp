@@ -15,7 +15,7 @@ void FileHeader::write(StoredFile& file) {
 
 FileHeader FileHeader::read(StoredFile& file) {
   FileHeader header;
-  const Room bytes = std::as_writable_bytes(std::span(&header, 1));
+  const WritableBytes bytes = std::as_writable_bytes(std::span(&header, 1));
   file.read(bytes, 0);
   const auto refuse = [&](std::size_t offset, const auto&... problem) {
     throw damaged(file.path(), offset, problem...);

@@ -49,7 +49,7 @@ class PosixFile final : public File {
         ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
   }
 
-  std::int64_t read_at(Room room, std::uint64_t offset) override {
+  std::int64_t read_at(WritableBytes room, std::uint64_t offset) override {
     if (offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
       return 0;
     }

@@ -22,7 +22,7 @@ void RecordReader::read(StoredFile& file, const RecordPlace& place, const Sink& 
     const auto most = static_cast<std::size_t>(
         std::min<std::uint64_t>(BlockHeader::kBytes + raw, place.end() - at));
     stored_.resize(std::max(stored_.size(), most));
-    const Room room = Room(stored_).first(most);
+    const WritableBytes room = WritableBytes(stored_).first(most);
     file.read(room, at);
     BlockHeader header;
     std::memcpy(&header, room.data(), std::min(sizeof(header), most));

@@ -46,7 +46,7 @@ RecordPlace RecordWriter::write(StoredFile& file, std::uint64_t offset,
         std::copy_n(gathered, raw, stored);
       }
     }
-    const Room block = Room(block_).first(BlockHeader::kBytes + header.stored);
+    const WritableBytes block = WritableBytes(block_).first(BlockHeader::kBytes + header.stored);
     std::memcpy(block.data(), &header, sizeof(header));
     header.checksum = checksum(block.subspan(sizeof(header.checksum)));
     std::memcpy(block.data(), &header, sizeof(header));

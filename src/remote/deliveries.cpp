@@ -14,7 +14,7 @@
 
 namespace reprise {
 
-using Is = ShipmentOutcome::Is;
+using Kind = ShipmentOutcome::Kind;
 
 namespace remote {
 namespace {
@@ -31,7 +31,7 @@ struct ShipmentHead {
 /// An outcome in the answer. The text of `ShipmentOutcome::reason` follows.
 struct OutcomeHead {
   std::uint64_t steps = 0;
-  std::uint32_t is = 0;
+  std::uint32_t kind = 0;
   std::uint32_t reason = 0;  ///< Bytes of the text.
 };
 
@@ -56,23 +56,23 @@ Parsed parse(Bytes call) {
   return parsed;
 }
 
-Is kind_of(const std::exception& error) noexcept {
+Kind kind_of(const std::exception& error) noexcept {
   if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) {
-    return Is::Invalid;
+    return Kind::Invalid;
   }
   if (dynamic_cast<const std::system_error*>(&error) != nullptr) {
-    return Is::System;
+    return Kind::System;
   }
-  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? Is::Memory : Is::Other;
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? Kind::Memory : Kind::Other;
 }
 
 ShipmentOutcome outcome_of(const AppendResult& result) {
   ShipmentOutcome outcome{.steps = result.steps};
   if (result.status == CommitStatus::TimedOut || result.status == CommitStatus::Stopped) {
-    outcome.is = Is::TimedOut;
+    outcome.kind = Kind::TimedOut;
     outcome.reason = "the shard has no room for more steps yet";
   } else if (result.status != CommitStatus::Committed) {
-    outcome.is = Is::Closed;
+    outcome.kind = Kind::Closed;
     outcome.reason = "the buffer is closed";
   }
   return outcome;
@@ -97,11 +97,11 @@ class Deliveries::Call {
  public:
   Call(Deliveries& deliveries, std::uint64_t process) : deliveries_(deliveries), process_(process) {
     const base::MutexLock lock(deliveries_.mutex_);
-    ++deliveries_.heard_[process_].calls;
+    ++deliveries_.last_heard_[process_].calls;
   }
   ~Call() {
     const base::MutexLock lock(deliveries_.mutex_);
-    Process& process = deliveries_.heard_.find(process_)->second;
+    Process& process = deliveries_.last_heard_.find(process_)->second;
     process.heard = base::Clock::now();
     --process.calls;
   }
@@ -115,7 +115,7 @@ class Deliveries::Call {
 
 Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most,
                       WaitHook* hook) {
-  core_.life().check();
+  core_.life().check_not_forked();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
   const Call under_way(*this, process);
@@ -134,7 +134,7 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
       continue;
     }
     outcomes.push_back(take(one, process, timeout, hook));
-    if (outcomes.back().is != Is::Appended) {
+    if (outcomes.back().kind != Kind::Appended) {
       refused.emplace(one.writer_id, outcomes.back());
     }
   }
@@ -146,7 +146,7 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
   BlobWriter writer(answer);
   for (const ShipmentOutcome& one : outcomes) {
     writer.value(OutcomeHead{.steps = one.steps,
-                             .is = static_cast<std::uint32_t>(one.is),
+                             .kind = static_cast<std::uint32_t>(one.kind),
                              .reason = static_cast<std::uint32_t>(one.reason.size())});
     writer.bytes(std::as_bytes(std::span(one.reason)));
   }
@@ -174,13 +174,13 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     }
     const std::optional<AppendResult> result = append(one, timeout, hook);
     if (!result) {
-      return {.is = Is::NoWriter, .reason = writers_.no_place()};
+      return {.kind = Kind::NoWriter, .reason = writers_.no_writer_slot()};
     }
     const base::MutexLock lock(mutex_);
     counts_.restarted_episodes += result->restarted;
     return outcome_of(*result);
   } catch (const std::exception& error) {
-    return {.is = kind_of(error), .reason = error.what()};
+    return {.kind = kind_of(error), .reason = error.what()};
   }
 }
 
@@ -199,7 +199,7 @@ std::optional<AppendResult> Deliveries::append(const ShipmentOf& one,
 
 void Deliveries::note_alive(std::uint64_t process) {
   const base::MutexLock lock(mutex_);
-  heard_[process].heard = base::Clock::now();
+  last_heard_[process].heard = base::Clock::now();
 }
 
 /// Closes the writers of processes that were silent for longer than `silent`. Returns how many.
@@ -209,10 +209,10 @@ std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
     std::set<std::uint64_t> gone;
     const base::MutexLock lock(mutex_);
     const base::Clock::time_point now = base::Clock::now();
-    for (auto one = heard_.begin(); one != heard_.end();) {
+    for (auto one = last_heard_.begin(); one != last_heard_.end();) {
       if (is_silent(one->second, now, silent)) {
         gone.insert(one->first);
-        one = heard_.erase(one);
+        one = last_heard_.erase(one);
       } else {
         ++one;
       }
@@ -242,8 +242,9 @@ bool Deliveries::is_silent(const Process& process, base::Clock::time_point now,
 
 bool Deliveries::is_silent(std::uint64_t process) const {
   const base::MutexLock lock(mutex_);
-  const auto found = heard_.find(process);
-  return found == heard_.end() || is_silent(found->second, base::Clock::now(), patience_.silent);
+  const auto found = last_heard_.find(process);
+  return found == last_heard_.end() ||
+         is_silent(found->second, base::Clock::now(), patience_.silent);
 }
 
 DeliveryCounts Deliveries::counts() const {
@@ -280,10 +281,10 @@ std::vector<ShipmentOutcome> outcomes_of(std::span<const std::byte> answer) {
   std::vector<ShipmentOutcome> outcomes;
   for (std::uint64_t i = 0; i < header.number; ++i) {
     const auto head = reader.value<OutcomeHead>();
-    reader.require(head.is <= static_cast<std::uint32_t>(Is::Other), "an outcome of kind ",
-                   head.is);
+    reader.require(head.kind <= static_cast<std::uint32_t>(Kind::Other), "an outcome of kind ",
+                   head.kind);
     const Bytes reason = reader.bytes(head.reason);
-    outcomes.push_back({.is = static_cast<Is>(head.is),
+    outcomes.push_back({.kind = static_cast<Kind>(head.kind),
                         .steps = static_cast<std::size_t>(head.steps),
                         .reason = {reinterpret_cast<const char*>(reason.data()), reason.size()}});
   }

@@ -56,9 +56,9 @@ class Deliveries {
   const std::uint64_t incarnation_;
   const ShardPatience patience_;
   mutable base::Mutex mutex_;  ///< Not held while a call appends, closes a writer or waits.
-  /// The process of each writer, each of which is in `heard_`.
+  /// The process of each writer, each of which is in `last_heard_`.
   std::map<std::uint64_t, std::uint64_t> processes_ REPRISE_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, Process> heard_ REPRISE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Process> last_heard_ REPRISE_GUARDED_BY(mutex_);
   DeliveryCounts counts_ REPRISE_GUARDED_BY(mutex_);
 };
 

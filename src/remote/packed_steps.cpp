@@ -67,7 +67,7 @@ PackedSteps::PackedSteps(const Schema& schema, const Options& of_shards, std::ui
 }
 
 std::size_t PackedSteps::add_stream() {
-  life.check();
+  life.check_not_forked();
   const base::MutexLock lock(mutex_);
   auto stream = std::ranges::find(streams_, false, &Stream::has_writer);
   if (stream == streams_.end()) {
@@ -88,7 +88,7 @@ void PackedSteps::leave(std::size_t stream) noexcept {
 }
 
 std::uint64_t PackedSteps::begin_episode(std::size_t stream) {
-  life.check();
+  life.check_not_forked();
   const base::MutexLock lock(mutex_);
   end_episode(stream);
   return episodes_++;
@@ -97,12 +97,12 @@ std::uint64_t PackedSteps::begin_episode(std::size_t stream) {
 /// Whether a step at this position begins another run, because it begins an episode, or because the
 /// episode has had `longest_run_` steps in its lane. An episode moves only at a step that keeps its
 /// states.
-bool PackedSteps::is_over(const Stream& stream, std::uint64_t position) const noexcept {
+bool PackedSteps::begins_run(const Stream& stream, std::uint64_t position) const noexcept {
   return !stream.in_episode || (stream.run >= longest_run_ && position % sizes_.every == 0);
 }
 
 /// The lane with the least load; among equal ones the next from `first` on.
-std::size_t PackedSteps::emptiest(std::size_t first) const noexcept {
+std::size_t PackedSteps::least_loaded(std::size_t first) const noexcept {
   std::size_t best = first;
   for (std::size_t i = 1; i < lanes_.size(); ++i) {
     const std::size_t lane = (first + i) % lanes_.size();
@@ -126,10 +126,10 @@ void PackedSteps::end_run(Stream& stream) noexcept {
 void PackedSteps::commit(const Step& step) {
   const base::MutexLock lock(mutex_);
   Stream& stream = streams_[step.stream];
-  const bool new_run = is_over(stream, step.position);
+  const bool new_run = begins_run(stream, step.position);
   const std::size_t lane = !new_run            ? stream.lane
-                           : stream.in_episode ? emptiest(stream.lane)
-                                               : emptiest(next_lane_);
+                           : stream.in_episode ? least_loaded(stream.lane)
+                                               : least_loaded(next_lane_);
   const bool leaves = stream.in_episode && lane != stream.lane;
   // There must be room for three segments: that of this step, and one for each call of `cut`, which
   // must not throw: the call below, and a later one that ends the episode.
@@ -141,7 +141,7 @@ void PackedSteps::commit(const Step& step) {
     make_room(parts.priorities, step.priorities.size());
   };
   const bool begins =
-      leaves || !stream.goes_on ||
+      leaves || !stream.extendable ||
       stream.segments.back().head.steps == std::numeric_limits<std::uint32_t>::max();
   if (begins) {
     begun_ = Parts();
@@ -179,7 +179,7 @@ void PackedSteps::commit(const Step& step) {
   parts.priorities.insert(parts.priorities.end(), step.priorities.begin(), step.priorities.end());
   ++parts.head.steps;
   parts.head.end = static_cast<std::uint32_t>(step.end);
-  stream.goes_on = stream.in_episode = step.end == End::Continue;
+  stream.extendable = stream.in_episode = step.end == End::Continue;
   stream.episode = step.episode;
   stream.position = step.position + 1;
   ++stream.run;
@@ -199,12 +199,12 @@ void PackedSteps::end_episode(std::size_t number) noexcept {
   }
   cut(stream, number);
   end_run(stream);
-  stream.goes_on = stream.in_episode = false;
+  stream.extendable = stream.in_episode = false;
 }
 
 /// Marks the stream's last segment as the end of the open episode in its lane.
 void PackedSteps::cut(Stream& stream, std::size_t number) noexcept {
-  if (!stream.goes_on) {  // The last segment was taken, so one without steps has the mark.
+  if (!stream.extendable) {  // The last segment was taken, so one without steps has the mark.
     Parts parts;
     parts.lane = stream.lane;
     parts.head = {.stream = static_cast<std::uint32_t>(number),
@@ -238,7 +238,7 @@ Blob PackedSteps::take(std::size_t lane) {
       parts.write(writer);
     }
     std::erase_if(stream.segments, is_taken);
-    stream.goes_on = stream.goes_on && stream.lane != lane;
+    stream.extendable = stream.extendable && stream.lane != lane;
   }
   const std::uint64_t steps = std::exchange(lanes_[lane].steps, 0);
   bytes_ -= steps * sizes_.step();
@@ -251,21 +251,21 @@ Blob PackedSteps::take(std::size_t lane) {
 }
 
 void PackedSteps::check(std::size_t lane) const {
-  life.check();
+  life.check_not_forked();
   const base::MutexLock lock(mutex_);
   base::require(lane < lanes_.size(), base::Call{"StepPacker"}, "lane ", lane, "; allowed: 0 to ",
                 lanes_.size() - 1);
 }
 
 std::size_t PackedSteps::steps() const {
-  life.check();
+  life.check_not_forked();
   const base::MutexLock lock(mutex_);
   return std::accumulate(lanes_.begin(), lanes_.end(), std::size_t{0},
                          [](std::size_t sum, const Lane& lane) { return sum + lane.steps; });
 }
 
 std::size_t PackedSteps::most_steps() const {
-  life.check();
+  life.check_not_forked();
   const base::MutexLock lock(mutex_);
   return std::ranges::max(lanes_, {}, &Lane::steps).steps;
 }
@@ -285,7 +285,7 @@ bool PackedSteps::empty(std::size_t lane) const {
 }
 
 std::size_t PackedSteps::bytes() const {
-  life.check();
+  life.check_not_forked();
   const base::MutexLock lock(mutex_);
   return bytes_;
 }

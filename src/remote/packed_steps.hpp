@@ -74,7 +74,7 @@ class PackedSteps {
     std::uint64_t episode = 0;
     std::uint64_t position = 0;  ///< The position of the next step.
     bool in_episode = false;
-    bool goes_on = false;        ///< Whether the last segment may still grow.
+    bool extendable = false;     ///< Whether the last segment may still grow.
     std::size_t lane = 0;        ///< The lane of the last segment.
     std::uint64_t run = 0;       ///< Steps of the episode since it came to this lane.
     std::uint64_t expected = 0;  ///< The length that was expected of the run when it began.
@@ -88,8 +88,8 @@ class PackedSteps {
   };
 
   void check(std::size_t lane) const;
-  [[nodiscard]] bool is_over(const Stream& stream, std::uint64_t position) const noexcept;
-  [[nodiscard]] std::size_t emptiest(std::size_t first) const noexcept REPRISE_REQUIRES(mutex_);
+  [[nodiscard]] bool begins_run(const Stream& stream, std::uint64_t position) const noexcept;
+  [[nodiscard]] std::size_t least_loaded(std::size_t first) const noexcept REPRISE_REQUIRES(mutex_);
   void begin_run(Stream& stream, std::size_t lane) noexcept REPRISE_REQUIRES(mutex_);
   void end_run(Stream& stream) noexcept REPRISE_REQUIRES(mutex_);
   void end_episode(std::size_t number) noexcept REPRISE_REQUIRES(mutex_);

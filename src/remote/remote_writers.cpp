@@ -70,15 +70,15 @@ class REPRISE_SCOPED_CAPABILITY AdoptedLock {
 
 }  // namespace
 
-TakenNumbers::Is TakenNumbers::look(std::uint64_t number) const noexcept {
+TakenNumbers::State TakenNumbers::state_of(std::uint64_t number) const noexcept {
   if (intervals_.empty() || number > intervals_.back().last) {
-    return Is::New;
+    return State::New;
   }
   return std::ranges::any_of(
              intervals_,
              [=](const Interval& one) { return number >= one.first && number <= one.last; })
-             ? Is::Taken
-             : Is::Late;
+             ? State::Taken
+             : State::Late;
 }
 
 void TakenNumbers::take(std::uint64_t number) {
@@ -281,12 +281,12 @@ void RemoteWriters::give_back_idle() {
 AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout, WaitHook* hook) {
   const std::optional<AppendResult> result = attempt(blob, timeout, hook);
   if (!result) {
-    base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, no_place());
+    base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, no_writer_slot());
   }
   return *result;
 }
 
-std::string RemoteWriters::no_place() const {
+std::string RemoteWriters::no_writer_slot() const {
   return base::text("max_writers is ", core_->options().max_writers,
                     ", and that many writers are alive");
 }
@@ -296,7 +296,7 @@ std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nano
                                                    std::optional<std::uint64_t> writer_id) {
   base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
                 timeout.count(), " ns; allowed: at least 0");
-  core_->life().check();
+  core_->life().check_not_forked();
   const base::Clock::time_point start = base::Clock::now();
   const bool waits = hook == nullptr || hook->keep_waiting(std::chrono::nanoseconds(0));
   const base::Clock::time_point deadline = waits ? base::deadline_after(timeout) : start;
@@ -350,12 +350,12 @@ std::optional<AppendResult> RemoteWriters::append_locked(Remote& remote, const S
                                                          base::Clock::time_point deadline) {
   const std::uint64_t number = shipment.header.number;
   AppendResult result;
-  const TakenNumbers::Is is = remote.taken.look(number);
-  if (is == TakenNumbers::Is::Taken) {
+  const TakenNumbers::State state = remote.taken.state_of(number);
+  if (state == TakenNumbers::State::Taken) {
     result.repeated = true;
     return result;
   }
-  base::require(is == TakenNumbers::Is::New, "shipment ", number,
+  base::require(state == TakenNumbers::State::New, "shipment ", number,
                 " came after a later one of its writer; allowed: one after the other");
   std::optional<Part>& part = remote.part;
   base::require(!part || part->number != number || part->checksum == shipment.header.checksum,

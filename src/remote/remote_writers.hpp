@@ -25,12 +25,12 @@ namespace reprise::remote {
 /// shipments were lost.
 class TakenNumbers {
  public:
-  enum class Is : std::uint8_t {
+  enum class State : std::uint8_t {
     New,
     Taken,
     Late,  ///< The number was not taken, but a later one was.
   };
-  [[nodiscard]] Is look(std::uint64_t number) const noexcept;
+  [[nodiscard]] State state_of(std::uint64_t number) const noexcept;
   /// Adds a number that is new. Strong guarantee.
   void take(std::uint64_t number);
 
@@ -83,7 +83,7 @@ class RemoteWriters {
                                       std::optional<std::uint64_t> writer_id = std::nullopt)
       REPRISE_EXCLUDES(mutex_);
   /// The error message for a shipment whose writer has no place.
-  [[nodiscard]] std::string no_place() const;
+  [[nodiscard]] std::string no_writer_slot() const;
   std::size_t close(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);
   [[nodiscard]] std::size_t size() const REPRISE_EXCLUDES(mutex_);
 

@@ -58,7 +58,8 @@ std::size_t ReplayShard::close_writer(std::uint64_t writer_id) {
 std::size_t ReplayShard::writers() const {
   return writers_->size();
 }
-Blob ReplayShard::exchange(std::span<const std::byte> request, const Room& room, WaitHook* hook) {
+Blob ReplayShard::exchange(std::span<const std::byte> request, const BlobAllocator& room,
+                           WaitHook* hook) {
   return server_->exchange(request, room, hook);
 }
 Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanoseconds timeout,
@@ -75,7 +76,7 @@ DeliveryCounts ReplayShard::deliveries() const {
   return deliveries_->counts();
 }
 
-Blob ReplayShard::serve(std::span<const std::byte> call, const Room& room) {
+Blob ReplayShard::serve(std::span<const std::byte> call, const BlobAllocator& room) {
   if (remote::open_any(call, "call").kind == remote::BlobKind::Shipments) {
     return append_all(call, std::chrono::nanoseconds(0));
   }

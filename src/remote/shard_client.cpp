@@ -15,7 +15,7 @@ namespace {
 /// The core, unless this is a forked child: its requests would have the id and the numbers of its
 /// parent's, and a shard would take them for those.
 remote::ClientCore& here(const std::unique_ptr<remote::ClientCore>& core) {
-  core->life.check();
+  core->life.check_not_forked();
   return *core;
 }
 

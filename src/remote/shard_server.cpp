@@ -23,8 +23,8 @@ std::vector<T> values(Bytes bytes) {
 }
 
 /// Removes the updates of keys that another buffer gave, and returns how many there were.
-std::size_t drop_alien(std::vector<ItemKey>& keys, std::vector<float>& priorities,
-                       buffer::BufferCore& core) {
+std::size_t drop_foreign(std::vector<ItemKey>& keys, std::vector<float>& priorities,
+                         buffer::BufferCore& core) {
   const std::size_t slots = core.store().chunks() * core.store().chunk_rows();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -92,7 +92,7 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
     reader.require(std::isfinite(priority) && priority >= 0.0F, "priority ", priority,
                    "; allowed: finite, at least 0");
   }
-  request.stale = drop_alien(request.keys, request.priorities, *core_);
+  request.stale = drop_foreign(request.keys, request.priorities, *core_);
   for (const DrawRequest& draw : request.draws) {
     reader.require(draw.draws <= static_cast<std::uint32_t>(Draws::Independent), "draws of kind ",
                    draw.draws, "; allowed: stratified and independent ones");
@@ -108,8 +108,8 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   return request;
 }
 
-Blob ShardServer::exchange(Bytes blob, const Room& room, WaitHook* hook) {
-  core_->life().check();
+Blob ShardServer::exchange(Bytes blob, const BlobAllocator& room, WaitHook* hook) {
+  core_->life().check_not_forked();
   const Request request = parse(blob);
   const base::MutexLock lock(mutex_);
   Client& client = client_of(request);
@@ -138,22 +138,23 @@ Blob ShardServer::exchange(Bytes blob, const Room& room, WaitHook* hook) {
 /// that were silent for longer than `forgotten_`.
 ShardServer::Client& ShardServer::client_of(const Request& request) {
   Client& client = clients_[request.header.origin];
-  client.heard = base::Clock::now();
+  client.last_heard = base::Clock::now();
   if (client.waits.empty() || client.waits.back() < request.header.number) {
     client.waits = request.waits;
     std::erase_if(client.answers, [&](const auto& one) {
       return !std::ranges::binary_search(client.waits, one.first);
     });
   }
-  if (client.heard - looked_ > std::chrono::seconds(1)) {
-    looked_ = client.heard;
-    std::erase_if(clients_,
-                  [&](const auto& one) { return client.heard - one.second.heard > forgotten_; });
+  if (client.last_heard - last_sweep_ > std::chrono::seconds(1)) {
+    last_sweep_ = client.last_heard;
+    std::erase_if(clients_, [&](const auto& one) {
+      return client.last_heard - one.second.last_heard > forgotten_;
+    });
   }
   return client;
 }
 
-Blob ShardServer::answer(const Request& request, const Room& room, WaitHook* hook) {
+Blob ShardServer::answer(const Request& request, const BlobAllocator& room, WaitHook* hook) {
   const AnswerLayout layout(kinds_, request.draws);
   Blob answer = room ? room(layout.bytes()) : Blob(layout.bytes());
   const base::Clock::time_point deadline = base::deadline_after(

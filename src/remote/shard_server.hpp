@@ -26,7 +26,7 @@ class ShardServer {
               std::uint64_t incarnation, std::chrono::nanoseconds forgotten);
 
   [[nodiscard]] std::uint64_t incarnation() const noexcept { return incarnation_; }
-  [[nodiscard]] Blob exchange(Bytes request, const Room& room, WaitHook* hook)
+  [[nodiscard]] Blob exchange(Bytes request, const BlobAllocator& room, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
 
  private:
@@ -36,10 +36,10 @@ class ShardServer {
     std::map<std::uint64_t, Blob> answers;
     /// The number of its newest request, after those of earlier ones whose answers it waits for.
     std::vector<std::uint64_t> waits;
-    base::Clock::time_point heard;
+    base::Clock::time_point last_heard;
   };
   [[nodiscard]] Request parse(Bytes blob) const;
-  [[nodiscard]] Blob answer(const Request& request, const Room& room, WaitHook* hook)
+  [[nodiscard]] Blob answer(const Request& request, const BlobAllocator& room, WaitHook* hook)
       REPRISE_REQUIRES(mutex_);
   [[nodiscard]] Client& client_of(const Request& request) REPRISE_REQUIRES(mutex_);
   [[nodiscard]] DrawStatus draw(const Request& request, std::size_t draw, std::byte* place,
@@ -54,7 +54,7 @@ class ShardServer {
   const std::chrono::nanoseconds forgotten_;
   base::Mutex mutex_;
   std::map<std::uint64_t, Client> clients_ REPRISE_GUARDED_BY(mutex_);
-  base::Clock::time_point looked_
+  base::Clock::time_point last_sweep_
       REPRISE_GUARDED_BY(mutex_);  ///< When silent clients were looked for.
   /// One sampler for each selector.
   std::vector<std::unique_ptr<sampler::SamplerCore>> samplers_ REPRISE_GUARDED_BY(mutex_);

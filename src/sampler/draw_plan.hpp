@@ -16,11 +16,11 @@ namespace reprise::sampler {
 
 /// How many items and draws a batch needs, beyond what the rate limiter asks for, or how many the
 /// buffer has.
-struct Takes {
+struct Needs {
   std::size_t items = 0;  ///< Different items, at least.
   std::size_t draws = 0;  ///< 0 if draws need not be counted.
 
-  [[nodiscard]] bool covers(const Takes& other) const noexcept {
+  [[nodiscard]] bool covers(const Needs& other) const noexcept {
     return items >= other.items && draws >= other.draws;
   }
 };
@@ -68,7 +68,7 @@ class DrawPlan {
   enum class Outcome : std::uint8_t {
     Drawn,
     Retry,     ///< The shards changed meanwhile: another try may succeed at once.
-    Lacks,     ///< There are too few items or draws: another try may succeed once more have come.
+    TooFew,    ///< There are too few items or draws: another try may succeed once more have come.
     NoWeight,  ///< Too few items have weight.
   };
 
@@ -77,7 +77,7 @@ class DrawPlan {
   DrawPlan& operator=(const DrawPlan&) = delete;
 
   /// What a batch of n draws needs. One item is enough if draws are made with replacement.
-  [[nodiscard]] virtual Takes takes(std::size_t /*n*/, Draws /*draws*/) const noexcept {
+  [[nodiscard]] virtual Needs needs(std::size_t /*n*/, Draws /*draws*/) const noexcept {
     return {};
   }
   /// Makes room for the draws, so that `draw` allocates nothing.
@@ -100,13 +100,13 @@ class DrawPlan {
   [[nodiscard]] Outcome without_weight() noexcept {
     bool items = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {
-      const buffer::ShardSet::One shard(shards_, s);
+      const buffer::ShardSet::Lock shard(shards_, s);
       items = items || shard->items() != 0;
       if (shard->selector(selector_).summary().total > 0.0) {
         return Outcome::Retry;
       }
     }
-    return items ? Outcome::NoWeight : Outcome::Lacks;
+    return items ? Outcome::NoWeight : Outcome::TooFew;
   }
 
   buffer::ShardSet& shards_;

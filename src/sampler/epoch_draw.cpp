@@ -59,7 +59,7 @@ bool EpochDraw::begin_pass() noexcept {
   any_drawn_ = false;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     for (std::uint32_t first = 0, touched = 1; first < touched; first += chunks) {
-      const buffer::ShardSet::One shard(shards_, s);
+      const buffer::ShardSet::Lock shard(shards_, s);
       touched = shards_[s].chunks().touched();
       left_ += shard->list_items(first, std::min(chunks, touched - first), items_.data() + left_);
     }
@@ -90,7 +90,7 @@ std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexce
                            slots.keys = std::span(keys_).first(of_shard.size());
                            std::ranges::transform(of_shard, slots.keys.begin(),
                                                   [this](std::uint32_t i) { return next_[i]; });
-                           const buffer::ShardSet::One shard(shards_, s);
+                           const buffer::ShardSet::Lock shard(shards_, s);
                            const shard::Drawn drawn = shard->draw_items(selector_, slots);
                            std::ranges::copy(slots.keys.first(drawn.items), batch.begin());
                            drawing.add(s, drawn);

@@ -22,7 +22,7 @@ namespace reprise::sampler {
 class EpochDraw final : public DrawPlan {
  public:
   EpochDraw(buffer::ShardSet& shards, std::size_t selector) noexcept : DrawPlan(shards, selector) {
-    facts_.alike = true;
+    facts_.equal_weights = true;
   }
 
   /// Reserves memory for the list as well, and for as many runs as draws.

@@ -52,7 +52,7 @@ void FreshDraw::draw_fresh(Drawing& drawing) {
       const std::size_t count =
           std::min(counts_[s], base::divide_up((wanted - drawing.done()) * counts_[s], left));
       left -= counts_[s];
-      const buffer::ShardSet::One shard(shards_, s);
+      const buffer::ShardSet::Lock shard(shards_, s);
       drawing.add(s, shard->draw_fresh(selector_, drawing.slots.sub(drawing.done(), count)));
     }
   }

@@ -14,14 +14,14 @@ struct DrawFacts {
   double items = 0.0;               ///< N.
   double lowest_probability = 0.0;  ///< The lowest P of all items.
   double lowest_drawn = 0.0;        ///< The lowest P of the drawn items.
-  bool alike = false;               ///< Every weight is 1, whatever P is.
+  bool equal_weights = false;       ///< Every weight is 1, whatever P is.
 };
 
 /// w = (N * P)^-beta, divided by the largest w of the batch or the buffer, which is the w of its
 /// lowest P (Schaul et al., 2016, section 3.4).
 inline void weigh(std::span<const double> probabilities, const DrawFacts& facts, float beta,
                   Normalise normalise, std::span<float> weights) noexcept {
-  if (facts.alike) {
+  if (facts.equal_weights) {
     std::ranges::fill(weights, 1.0F);
     return;
   }

@@ -61,7 +61,7 @@ float SamplerCore::fresh_share() const {
 
 void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
                         const SampleOptions& options) const {
-  core_->life().check();
+  core_->life().check_not_forked();
   base::require(n != 0, "batch size is 0; allowed: at least 1");
   base::require(options.beta >= 0.0F && options.beta <= 1.0F, "beta is ", options.beta,
                 "; allowed: 0 to 1");
@@ -78,9 +78,9 @@ void SamplerCore::check(const window::BatchStore& batch, std::size_t offset, std
                 base::Enumerator{"Independent"});
   static_cast<void>(core_->window().targets(options.n_step, options.discount));
   core_->limiter().check_batch(n);
-  const std::size_t distinct = plan(options.draws).takes(n, options.draws).items;
+  const std::size_t distinct = plan(options.draws).needs(n, options.draws).items;
   const std::size_t capacity = core_->options().capacity_steps;
-  base::require(distinct <= capacity, "batch size ", n, " takes ", distinct,
+  base::require(distinct <= capacity, "batch size ", n, " needs ", distinct,
                 " different items; allowed: at most capacity_steps = ", capacity);
   if (&batch == &store_) {
     return;
@@ -129,18 +129,18 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
   plan.reserve(drawing);  // This may throw, so it comes before the limiter counts the batch.
   call.status.batch = call.status.possible = n;
   if (!core_->limiter().is_unlimited()) {  // If nothing limits samplers, none waits for items.
-    call.takes = plan.takes(n, options.draws);
+    call.needs = plan.needs(n, options.draws);
   }
   limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
   draw_admitted(call, terms, plan, drawing);
   SampleStatus& status = call.status;
   if (status.code != SampleStatus::Code::Ok) {
-    tell_outdated(status);
+    fill_outdated(status);
     return status;
   }
   call.leave();
-  if (options.gather && taker_ != nullptr) {
-    taker_->take(drawing.slots.places, drawing.slots.keys, batch, offset);
+  if (options.gather && row_sink_ != nullptr) {
+    row_sink_->take(drawing.slots.places, drawing.slots.keys, batch, offset);
   } else if (options.gather) {
     copier_.copy(drawing.slots.places, rows_,
                  core_->window().targets(options.n_step, options.discount), batch, offset);
@@ -184,7 +184,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
     take_back(status.batch);
     // Other samplers may have drawn the items for which this call was admitted, or the items were
     // cleared; then this call waits again.
-    if (outcome != DrawPlan::Outcome::Lacks || core_->limiter().is_unlimited()) {
+    if (outcome != DrawPlan::Outcome::TooFew || core_->limiter().is_unlimited()) {
       status.code = SampleStatus::Code::NothingToDraw;
       status.items = core_->shards().items();
       status.possible = drawing.found;
@@ -195,32 +195,32 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
 }
 
 /// Counts the items and draws that the buffer has.
-Takes SamplerCore::has(const Takes& takes) const noexcept {
-  return {core_->shards().items(), takes.draws == 0 ? 0 : core_->shards().draws_left()};
+Needs SamplerCore::available(const Needs& needs) const noexcept {
+  return {core_->shards().items(), needs.draws == 0 ? 0 : core_->shards().draws_left()};
 }
 
 /// Estimates how many items the buffer needs before the batch can be drawn, for `Call::demand`. New
 /// items are assumed to have all their draws left.
-std::size_t SamplerCore::items_for(const Takes& takes, const Takes& has) const noexcept {
+std::size_t SamplerCore::items_for(const Needs& needs, const Needs& available) const noexcept {
   const std::size_t missing =
-      takes.draws <= has.draws
+      needs.draws <= available.draws
           ? 0
-          : base::divide_up(takes.draws - has.draws, core_->shards().draws_per_item());
-  return std::max(takes.items, missing == 0 ? 0 : has.items + missing);
+          : base::divide_up(needs.draws - available.draws, core_->shards().draws_per_item());
+  return std::max(needs.items, missing == 0 ? 0 : available.items + missing);
 }
 
 /// Asks for admission once; if it is granted, the limiter has counted the batch as sampled.
 bool SamplerCore::admit(Call& call) noexcept {
   using Answer = limiter::Limiter::Answer;
   SampleStatus& status = call.status;
-  const Takes has = this->has(call.takes);
+  const Needs available = this->available(call.needs);
   status.held_by_turn = false;
-  status.items = has.items;
-  status.possible = call.takes.draws == 0 ? status.batch : std::min(has.draws, status.batch);
-  call.demand = has.covers(call.takes) ? 0 : items_for(call.takes, has);
+  status.items = available.items;
+  status.possible = call.needs.draws == 0 ? status.batch : std::min(available.draws, status.batch);
+  call.demand = available.covers(call.needs) ? 0 : items_for(call.needs, available);
   call.answer =
       call.demand != 0 ? Answer::TooFewItems : core_->limiter().admit_samples(status.batch, [&] {
-        return status.items = core_->counted();
+        return status.items = core_->limiter_items();
       });
   return call.answer == Answer::Admitted;
 }
@@ -228,7 +228,7 @@ bool SamplerCore::admit(Call& call) noexcept {
 /// Waits until the buffer has the items and draws of the batch and the limiter has admitted and
 /// counted it.
 void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
-  call.status.needed = std::max(core_->limiter().needed(call.status.batch), call.takes.items);
+  call.status.needed = std::max(core_->limiter().needed(call.status.batch), call.needs.items);
 
   core_->shards().ingest_pending();
   if (core_->closed()) {
@@ -249,15 +249,15 @@ void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
 /// Asks for admission in the call's turn, without waiting. If the answer is no, the call keeps its
 /// turn.
 bool SamplerCore::admit_polled(Call& call) noexcept {
-  call.in_turn = core_->draws_take();
-  call.status.held_by_turn = call.in_turn && !call.turns.come(call);
+  call.in_turn = core_->draws_consume();
+  call.status.held_by_turn = call.in_turn && !call.turns.enqueue(call);
   if (!call.status.held_by_turn && admit_in_turn(call)) {
     return true;
   }
   if (call.demand != 0) {
     core_->room_event.wake_registered();  // E1: progress for writers that a ratio holds.
   }
-  say_why(call);
+  fill_reason(call);
   return false;
 }
 
@@ -266,9 +266,9 @@ void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   const bool for_ratio = core_->limiter().limits_inserts() && !core_->limiter().is_queue() &&
                          call.answer != limiter::Limiter::Answer::TooFewItems;
   // The call takes its turn before its wait is counted, so a call that is seen to wait has a turn.
-  call.in_turn = core_->draws_take();
+  call.in_turn = core_->draws_consume();
   if (call.in_turn) {
-    static_cast<void>(call.turns.come(call));
+    static_cast<void>(call.turns.enqueue(call));
   }
   limiter::Wait wait(terms, for_ratio ? &core_->samplers_for_limiter : &core_->samplers_for_items,
                      &core_->items_event, &call.turns.event());
@@ -278,7 +278,7 @@ void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   }
   std::optional<limiter::WaitEnd> end;
   if (call.in_turn) {
-    end = call.turns.come(call, wait);
+    end = call.turns.wait_for_turn(call, wait);
   }
   if (!end) {
     end = wait_for_items(call, wait);
@@ -330,11 +330,11 @@ void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
   call.status.held_by_turn = call.leave() || call.status.held_by_turn;
   call.status.code = code_of(end);
   if (end != limiter::WaitEnd::Closed) {
-    say_why(call);
+    fill_reason(call);
   }
 }
 
-void SamplerCore::say_why(Call& call) noexcept {
+void SamplerCore::fill_reason(Call& call) noexcept {
   using Answer = limiter::Limiter::Answer;
   SampleStatus& status = call.status;
   if (status.held_by_turn) {

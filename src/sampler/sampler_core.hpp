@@ -61,9 +61,9 @@ class SamplerCore {
                     const SampleOptions& options);
   void give_up() noexcept { polled_.reset(); }
 
-  /// From now on rows are not copied into batches, but passed to `taker`. Null: they are copied.
-  void set_taker(window::RowTaker* taker) noexcept { taker_ = taker; }
-  [[nodiscard]] bool has_taker() const noexcept { return taker_ != nullptr; }
+  /// From now on rows are not copied into batches, but passed to `sink`. Null: they are copied.
+  void set_row_sink(window::RowSink* sink) noexcept { row_sink_ = sink; }
+  [[nodiscard]] bool has_row_sink() const noexcept { return row_sink_ != nullptr; }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
   void check(const window::BatchStore& batch, std::size_t offset, std::size_t n,
@@ -78,13 +78,13 @@ class SamplerCore {
   }
   /// Implements `BatchSource::outlook`. Any thread.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
-    core_->life().check();
+    core_->life().check_not_forked();
     SampleStatus status;
     status.code = core_->closed() ? SampleStatus::Code::Closed : SampleStatus::Code::TimedOut;
     status.batch = status.possible = n;
-    status.items = core_->counted();
+    status.items = core_->limiter_items();
     status.needed = core_->limiter().needed(n);
-    tell_outdated(status);
+    fill_outdated(status);
     return status;
   }
 
@@ -103,7 +103,7 @@ class SamplerCore {
     limiter::Turns& turns;
     const bool polled;
     bool in_turn = false;
-    Takes takes;
+    Needs needs;
     SampleStatus status;
     limiter::Limiter::Answer answer{};  ///< The limiter's last answer.
   };
@@ -112,12 +112,12 @@ class SamplerCore {
   }
   SampleStatus sample(Call& call, window::BatchStore& batch, std::size_t offset, std::size_t n,
                       const SampleOptions& options);
-  void tell_outdated(SampleStatus& status) const noexcept {
+  void fill_outdated(SampleStatus& status) const noexcept {
     status.outdated = core_->shards().outdated();
     status.version = core_->counters.version.load(std::memory_order_relaxed);
   }
   [[nodiscard]] float fresh_share() const;
-  [[nodiscard]] Takes has(const Takes& takes) const noexcept;
+  [[nodiscard]] Needs available(const Needs& needs) const noexcept;
   void wait(Call& call, limiter::WaitTerms& terms);
   void wait_until_admitted(Call& call, limiter::WaitTerms& terms);
   [[nodiscard]] bool admit(Call& call) noexcept;
@@ -126,8 +126,8 @@ class SamplerCore {
                                                                limiter::Wait& wait) noexcept;
   [[nodiscard]] bool admit_polled(Call& call) noexcept;
   void give_up(Call& call, limiter::WaitEnd end) noexcept;
-  void say_why(Call& call) noexcept;
-  [[nodiscard]] std::size_t items_for(const Takes& takes, const Takes& has) const noexcept;
+  void fill_reason(Call& call) noexcept;
+  [[nodiscard]] std::size_t items_for(const Needs& needs, const Needs& available) const noexcept;
 
   void reserve(std::size_t n);
   void draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan& plan, Drawing& drawing);
@@ -155,7 +155,7 @@ class SamplerCore {
   EpochDraw epoch_;
   FreshDraw fresh_;
   window::RowCopier copier_;
-  window::RowTaker* taker_ = nullptr;
+  window::RowSink* row_sink_ = nullptr;
   std::array<DrawPlan*, 4> plans_{};  ///< The plan for each of `Draws`.
   std::optional<Call> polled_;        ///< A call of `poll` that has no batch yet.
   base::OneThread one_thread_;

@@ -25,7 +25,7 @@ SnapshotDraw::SnapshotDraw(buffer::ShardSet& shards, const buffer::ItemNumbers& 
       shares_(shards.size()),
       counts_(shards.size()) {}
 
-Takes SnapshotDraw::takes(std::size_t n, Draws draws) const noexcept {
+Needs SnapshotDraw::needs(std::size_t n, Draws draws) const noexcept {
   if (ordered_ || draws == Draws::WithoutReplacement) {
     return {n, 0};
   }
@@ -55,14 +55,14 @@ DrawPlan::Outcome SnapshotDraw::draw(Drawing& drawing, base::Random& random) {
       (shards_.items() >= drawing.slots.size() && draw_once(drawing, random))) {
     return Outcome::Drawn;
   }
-  return short_ ? Outcome::Lacks : Outcome::NoWeight;
+  return lacks_items_ ? Outcome::TooFew : Outcome::NoWeight;
 }
 
 bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
   const std::size_t n = drawing.slots.size();
   chosen_.clear();
-  any_to_show_ = false;
-  short_ = false;
+  any_hidden_ = false;
+  lacks_items_ = false;
   if (ordered_) {
     // Shards are ingested one after the other, and meanwhile a writer may move from one that has
     // been ingested to one that has not. So items with a number from here on are left to the next
@@ -70,20 +70,20 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
     horizon_ = numbers_.taken();
     shards_.drain();
   }
-  const buffer::ShardSet::All all(shards_);
+  const buffer::ShardSet::LockAll all(shards_);
   const bool enough =
       ordered_ ? choose_first(all, n) : choose_by_weight(all, n, drawing.draws, random);
   drawing.found = chosen_.size();
   if (!enough) {
     // The hints are exact, because they change only when a lock is released, and this thread holds
     // all locks.
-    const Takes has{shards_.items(), shards_.draws_left()};
-    short_ = short_ || !has.covers(takes(n, drawing.draws));
+    const Needs available{shards_.items(), shards_.draws_left()};
+    lacks_items_ = lacks_items_ || !available.covers(needs(n, drawing.draws));
     undo(all);
     return false;
   }
   settle(all);
-  hand_out(all, drawing);
+  fill_batch(all, drawing);
   return true;
 }
 
@@ -96,7 +96,7 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   for (std::size_t s = 0; s < first_keys_.size(); ++s) {
     read(s);
   }
-  any_to_show_ = true;
+  any_hidden_ = true;
   facts_ = {1.0, 1.0, 1.0};  // Nothing is random: every P and every importance weight is 1.
   scale_ = 1.0;
   threshold_ = 0.0;
@@ -110,7 +110,7 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
     }
     shard::LockedShard& shard = all[first];
     if (!shard.selector(selector_).first_is_before(horizon_)) {
-      short_ = true;
+      lacks_items_ = true;
       return false;
     }
     Choice& choice = chosen_.emplace_back();
@@ -191,7 +191,7 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
     }
     shard.selector(selector_).draw(targets, std::span(leaves_).first(count),
                                    std::span(weights_).first(count));
-    REPRISE_ASSERT(select::one_interval_each(std::span(leaves_).first(count)));
+    REPRISE_ASSERT(select::equal_leaves_are_adjacent(std::span(leaves_).first(count)));
     // The targets rise, so draws of one leaf follow each other.
     for (std::size_t i = 0; i < count; ++i) {
       const bool again = i != 0 && leaves_[i] == leaves_[i - 1];
@@ -302,7 +302,7 @@ void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call c
 }
 
 void SnapshotDraw::hide(const All& all, std::span<const Choice> choices) noexcept {
-  any_to_show_ = true;
+  any_hidden_ = true;
   const auto hidden = [](const Choice& choice) { return choice.hidden; };
   by_shard(choices, hidden, [&](std::size_t s, auto leaves, auto) {
     shard::LockedShard& shard = all[s];
@@ -349,14 +349,14 @@ void SnapshotDraw::settle(const All& all) noexcept {
     shard::LockedShard& shard = all[s];
     shard.limit().exhaust(leaves);
   });
-  if (any_to_show_) {
+  if (any_hidden_) {
     show(all, false);
   }
 }
 
 /// Writes keys, places, probabilities and pins. Each shard writes its draws together; ordered draws
 /// alternate between shards, so they are put into the batch afterwards.
-void SnapshotDraw::hand_out(const All& all, Drawing& drawing) noexcept {
+void SnapshotDraw::fill_batch(const All& all, Drawing& drawing) noexcept {
   const shard::Slots& batch = drawing.slots;
   std::fill(counts_.begin(), counts_.end(), 0);
   for (const Choice& choice : chosen_) {
@@ -378,7 +378,7 @@ void SnapshotDraw::hand_out(const All& all, Drawing& drawing) noexcept {
   for (std::size_t s = 0, begin = 0; s < counts_.size(); begin = counts_[s++]) {
     if (const std::size_t count = counts_[s] - begin; count != 0) {
       shard::LockedShard& shard = all[s];
-      drawing.add(s, {count, shard.hand_out(to.sub(begin, count))});
+      drawing.add(s, {count, shard.fill_slots(to.sub(begin, count))});
     }
   }
   for (std::size_t i = 0; ordered_ && i < chosen_.size(); ++i) {

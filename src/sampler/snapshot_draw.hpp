@@ -25,18 +25,18 @@ class SnapshotDraw final : public DrawPlan {
   SnapshotDraw(buffer::ShardSet& shards, const buffer::ItemNumbers& numbers, std::size_t selector,
                bool ordered);
 
-  [[nodiscard]] Takes takes(std::size_t n, Draws draws) const noexcept override;
+  [[nodiscard]] Needs needs(std::size_t n, Draws draws) const noexcept override;
   void reserve(Drawing& drawing) override;
   /// If it does not return Drawn, nothing has changed.
   Outcome draw(Drawing& drawing, base::Random& random) override;
 
  private:
-  using All = buffer::ShardSet::All;
+  using All = buffer::ShardSet::LockAll;
   struct Choice {
     std::uint32_t shard = 0;
     std::uint32_t leaf = 0;
     float weight = 1.0F;
-    /// The index in round_ of the item's first draw; in `hand_out` the choice's place in scratch.
+    /// The index in round_ of the item's first draw; in `fill_batch` the choice's place in scratch.
     std::uint32_t first = 0;
     bool seen = false;  ///< In the item's first draw: whether the item has arrived.
     bool taken = false;
@@ -65,7 +65,7 @@ class SnapshotDraw final : public DrawPlan {
   void show(const All& all, bool exhausted) noexcept;
   void undo(const All& all) noexcept;
   void settle(const All& all) noexcept;
-  void hand_out(const All& all, Drawing& drawing) noexcept;
+  void fill_batch(const All& all, Drawing& drawing) noexcept;
 
   const buffer::ItemNumbers& numbers_;
   const bool ordered_;
@@ -73,8 +73,8 @@ class SnapshotDraw final : public DrawPlan {
   std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
   /// The last try failed for lack of items or draws, not for lack of weight, or because the first
   /// item has a number at or above the horizon. So another try may succeed later.
-  bool short_ = false;
-  bool any_to_show_ = false;  ///< Some items may have been hidden that have to be shown again.
+  bool lacks_items_ = false;
+  bool any_hidden_ = false;  ///< Some items may have been hidden that have to be shown again.
   /// P is weight * scale_ with replacement; without, it follows from threshold_ as `reprise::Draws`
   /// says.
   double scale_ = 0.0;

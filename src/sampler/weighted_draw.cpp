@@ -81,7 +81,7 @@ void WeightedDraw::draw_round(Drawing& drawing) {
     }
     shard::Drawn drawn;
     {
-      const buffer::ShardSet::One shard(shards_, s);
+      const buffer::ShardSet::Lock shard(shards_, s);
       drawn = shard->draw(selector_, std::span(fractions_).subspan(next, count),
                           drawing.slots.sub(drawing.done(), count));
     }

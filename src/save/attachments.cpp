@@ -48,7 +48,7 @@ Attachments read_attachments(const checkpoint::Snapshot& snapshot) {
   for (const checkpoint::StateEntry& state : snapshot.states()) {
     if (state.name.starts_with(kPrefix)) {
       attachments.emplace(state.name.substr(kPrefix.size()),
-                          checkpoint::Reader(snapshot).state(state.name));
+                          checkpoint::Reader(snapshot).read_state(state.name));
     }
   }
   return attachments;

@@ -32,13 +32,13 @@ using storage::ItemHeader;
 
 /// The most steps that a buffer may have evicted: more than any buffer ever takes, and so few that
 /// the rate limiter can count on from them in 48 bits.
-constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 47U;
+constexpr std::uint64_t kMaxEvictedSteps = std::uint64_t{1} << 47U;
 
 /// The bytes of a state, and their place in the file for errors. The offset in an error is exact
 /// in the record's first block.
 struct State {
   State(const Snapshot& snapshot, const std::string& name, std::uint32_t newest = kStateVersion)
-      : bytes(checkpoint::Reader(snapshot).state(name)),
+      : bytes(checkpoint::Reader(snapshot).read_state(name)),
         at(snapshot.state(name).at),
         decoder(bytes, snapshot.path_of(at), at.place.offset + record::BlockHeader::kBytes) {
     version = decoder.u32();
@@ -104,7 +104,7 @@ Made make_core(const Snapshot& snapshot, const std::string& directory, const Sto
     }
     use = like->options();
     use.key_tag = stored.key_tag;
-  } else if (const std::string own = own_strategy(stored); !own.empty()) {
+  } else if (const std::string own = user_defined_strategy(stored); !own.empty()) {
     throw mismatch(own + " is a strategy of your own: make a buffer with it and restore that");
   } else if (stored.max_times_sampled == 0 && std::holds_alternative<Queue>(stored.rate_limiter)) {
     throw mismatch(
@@ -151,7 +151,7 @@ class ShardLoader {
     if (image.any_removed && state_.version < kStateVersionRemoved) {
       state_.decoder.refuse("removed items, which version ", state_.version, " has not");
     }
-    const std::uint64_t most = kMostSteps / core_.shards().size();
+    const std::uint64_t most = kMaxEvictedSteps / core_.shards().size();
     if (image.evicted > most) {
       state_.decoder.refuse(image.evicted, " steps evicted; allowed: at most ", most);
     }
@@ -180,8 +180,9 @@ class ShardLoader {
     const std::size_t stride = store_.row_stride();
     float* const priorities = store_.priorities(image.chunk);
     std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
-    std::vector<record::Room> rooms{{store_.row(image.chunk, 0), entry.id.rows * stride},
-                                    std::as_writable_bytes(std::span(priorities, image.ingested))};
+    std::vector<record::WritableBytes> rooms{
+        {store_.row(image.chunk, 0), entry.id.rows * stride},
+        std::as_writable_bytes(std::span(priorities, image.ingested))};
     if (numbers != nullptr) {
       rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
@@ -191,7 +192,7 @@ class ShardLoader {
     if (!rest_.empty()) {
       rooms.emplace_back(rest_);
     }
-    reader_.chunk(entry, rooms);
+    reader_.read_chunk(entry, rooms);
     check_rows(image, entry);
     const std::size_t states = states_kept(store_, image) * store_.state_stride();
     if (rest_.size() < states ||
@@ -207,9 +208,9 @@ class ShardLoader {
 
   /// The bytes of a stored chunk beyond these rooms, at most as many as states and frames can have.
   std::size_t bytes_left(const checkpoint::ChunkEntry& entry,
-                         const std::vector<record::Room>& rooms) {
+                         const std::vector<record::WritableBytes>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
-    for (const record::Room& room : rooms) {
+    for (const record::WritableBytes& room : rooms) {
       bytes -= std::min<std::uint64_t>(bytes, room.size());
     }
     return std::min<std::uint64_t>(
@@ -269,18 +270,18 @@ class ShardLoader {
   /// writer puts them. `row`: the item's first row. True if items do not go on across episodes.
   [[nodiscard]] bool is_whole(const std::byte* row, std::uint32_t length) const {
     using storage::StreamRow;
-    const storage::StreamRows& is = core_.chunk_layout().stream_rows();
+    const storage::StreamRows& stream_rows = core_.chunk_layout().stream_rows();
     std::uint32_t last = 0;  // The row of the last of `steps` steps, counted from the item's first.
-    for (std::uint32_t steps = 1; is.on(); ++steps) {
+    for (std::uint32_t steps = 1; stream_rows.on(); ++steps) {
       const std::byte* const step = row + last * core_.chunk_layout().stride();
-      if (last >= length || is.of(step) >= StreamRow::Final) {
+      if (last >= length || stream_rows.of(step) >= StreamRow::Final) {
         return false;
       }
       if (steps == core_.window().ahead()) {
         return last + 1 == length;
       }
-      const std::uint32_t to_next = is.to_next(step);
-      if (to_next == 1 && is.of(step) != StreamRow::Continue) {
+      const std::uint32_t to_next = stream_rows.to_next(step);
+      if (to_next == 1 && stream_rows.of(step) != StreamRow::Continue) {
         return false;
       }
       last += to_next;
@@ -356,7 +357,7 @@ void set_alphas(buffer::BufferCore& core, const StoredBuffer& stored, const Deco
     try {
       buffer::set_alpha(core, alpha, s);
     } catch (const std::invalid_argument& error) {
-      if (is_own(core.options().selectors[s])) {
+      if (is_user_defined(core.options().selectors[s])) {
         throw CheckpointError(
             CheckpointError::Kind::Mismatch,
             base::text("selector ", s, " has the exponent ", alpha,
@@ -383,9 +384,10 @@ void check_ratio(const buffer::BufferCore& core, const StoredBuffer& stored, con
   }
 }
 
-std::shared_ptr<buffer::BufferCore> take_in(const Snapshot& snapshot, const std::string& directory,
-                                            const LoadOptions& options,
-                                            const buffer::BufferCore* like) {
+std::shared_ptr<buffer::BufferCore> load_snapshot(const Snapshot& snapshot,
+                                                  const std::string& directory,
+                                                  const LoadOptions& options,
+                                                  const buffer::BufferCore* like) {
   const Made made = make_core(snapshot, directory, options.storage, like);
   const std::shared_ptr<buffer::BufferCore>& core = made.core;
   State state(snapshot, kBufferState, kStateVersionRatio);
@@ -425,10 +427,10 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
   }
   Loaded loaded;
   static_cast<void>(checkpoint::open_latest(
-      files, directory, options.stop, &loaded.beside.skipped, [&](const Snapshot& snapshot) {
+      files, directory, options.stop, &loaded.result.skipped, [&](const Snapshot& snapshot) {
         loaded.core.reset();  // Memory may not suffice for this one and that of a failed attempt.
-        loaded.core = take_in(snapshot, directory, options, like);
-        loaded.beside.attachments = read_attachments(snapshot);
+        loaded.core = load_snapshot(snapshot, directory, options, like);
+        loaded.result.attachments = read_attachments(snapshot);
       }));
   return loaded;
 }

@@ -19,11 +19,11 @@ using storage::kNil;
 /// The least number of generations that a load skips, so that keys made between a save and its load
 /// are stale. The number is random, so that two loads of one checkpoint continue with different
 /// keys.
-constexpr std::uint32_t kLeastEpoch = 1024;
+constexpr std::uint32_t kMinEpoch = 1024;
 
-std::uint32_t any_epoch() {
-  constexpr std::uint32_t kEpochs = ItemKey::kGenerationMask + 1 - 2 * kLeastEpoch;
-  return kLeastEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
+std::uint32_t random_epoch() {
+  constexpr std::uint32_t kEpochs = ItemKey::kGenerationMask + 1 - 2 * kMinEpoch;
+  return kMinEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
 }
 
 /// A chunk that was open. It stays open for the writer that takes its former writer's place, or
@@ -91,7 +91,7 @@ struct Unfinished {
 };
 
 /// The highest position of an item, by episode.
-using Latest = std::unordered_map<std::uint64_t, std::uint64_t>;
+using HighestPositions = std::unordered_map<std::uint64_t, std::uint64_t>;
 
 /// Calls each(header) for each item of a chunk.
 template <class Each>
@@ -107,9 +107,10 @@ void for_each_header(buffer::BufferCore& core, const ChunkImage& chunk, Each eac
 }
 
 /// Finds the highest positions in all chunks, for the episodes of the unfinished chunks.
-Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& images,
-                   const std::vector<Unfinished>& unfinished) {
-  Latest latest;
+HighestPositions find_highest_positions(buffer::BufferCore& core,
+                                        const std::vector<ShardImage>& images,
+                                        const std::vector<Unfinished>& unfinished) {
+  HighestPositions latest;
   for (const Unfinished& open : unfinished) {
     for_each_header(core, open.chunk,
                     [&latest](const ItemHeader& header) { latest[header.episode] = 0; });
@@ -133,7 +134,7 @@ Latest find_latest(buffer::BufferCore& core, const std::vector<ShardImage>& imag
 /// If the episode goes on in another chunk, nothing is decided: the save saw the writer's items in
 /// that chunk, but not yet its last ones in this chunk. In streams nothing is decided either,
 /// because no item begins with the last steps of a stream.
-void decide_rest(buffer::BufferCore& core, const Latest& latest, const ChunkImage& chunk,
+void decide_rest(buffer::BufferCore& core, const HighestPositions& latest, const ChunkImage& chunk,
                  std::uint32_t end) {
   storage::ChunkStore& store = core.store();
   float* const priorities = store.priorities(chunk.chunk);
@@ -196,8 +197,8 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
     const auto before = chunks.find({header.episode, header.position()});
     if (before != chunks.end()) {
       const std::uint32_t mark = storage::Sequel::mark(header.episode, header.position());
-      store.chunk(before->second).sequel.await(mark);
-      store.chunk(before->second).sequel.found(mark, store.slot(place));
+      store.chunk(before->second).sequel.expect(mark);
+      store.chunk(before->second).sequel.resolve(mark, store.slot(place));
     }
   });
 }
@@ -211,7 +212,7 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
     if (writer_position.next_shard < core.shards().size()) {  // kNil: the slot had no writer.
       // The writer begins an episode in the chunk, without context, so two rows are enough.
       writer_position.chunk = take(open, writer_position.chunk, 2) ? writer_position.chunk : kNil;
-      core.slots().note(slot, writer_position);
+      core.slots().set_position(slot, writer_position);
     }
   }
 }
@@ -219,8 +220,8 @@ void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stor
 /// Changes an image to the state in which the buffer continues: with a later epoch, and each
 /// touched chunk either with steps, kept open for a writer, or in the free list. `rows`: how many a
 /// writer needs that takes an open chunk and copies context into it.
-void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
-                      std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
+void prepare_image(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
+                   std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);
   for (std::uint32_t& number : image.generations) {
     number = generation(number + epoch);
@@ -249,8 +250,9 @@ void bring_up_to_date(ShardImage& image, std::uint32_t first_chunk, std::uint32_
 void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
             const std::vector<Unfinished>& unfinished) {
   // With windows of one step no step is undecided.
-  const Latest latest =
-      core.window().ahead() > 1 ? find_latest(core, images, unfinished) : Latest();
+  const HighestPositions latest = core.window().ahead() > 1
+                                      ? find_highest_positions(core, images, unfinished)
+                                      : HighestPositions();
   for (const auto& [chunk, closing] : unfinished) {
     const std::uint32_t end = rows_read(core.window(), core.store(), chunk);
     if (end > chunk.ingested) {
@@ -270,7 +272,7 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   const std::uint64_t committed = stats.resident_steps + stats.excess_steps + stats.evicted_steps;
   const limiter::RatioTerms ratio = stored.ratio.value_or(core.limiter().terms());
   core.slots().restore(committed);
-  core.limiter().restore({committed, stored.counts.limiter_samples}, core.counted(), ratio);
+  core.limiter().restore({committed, stored.counts.limiter_samples}, core.limiter_items(), ratio);
   core.counters.sampled_items = stored.counts.sampled_items;
   core.counters.sampled_batches = stored.counts.sampled_batches;
   core.counters.applied_updates = stored.counts.applied_updates;
@@ -304,11 +306,11 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   }
   restore_writer_positions(core, stored, open);
   std::vector<Unfinished> unfinished;
-  const std::uint32_t epoch = any_epoch();
+  const std::uint32_t epoch = random_epoch();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
   for (std::size_t s = 0; s < images.size(); ++s) {
-    bring_up_to_date(images[s], static_cast<std::uint32_t>(s) * chunks, epoch,
-                     core.window().min_chunk_rows(), open, unfinished);
+    prepare_image(images[s], static_cast<std::uint32_t>(s) * chunks, epoch,
+                  core.window().min_chunk_rows(), open, unfinished);
   }
   core.restore(images, stored.counts.item_numbers);
   finish(core, images, unfinished);

@@ -43,7 +43,7 @@ Image store_all(buffer::BufferCore& core) {
     }
   }
   core.shards().drain();
-  const buffer::ShardSet::All all(core.shards());
+  const buffer::ShardSet::LockAll all(core.shards());
   for (std::size_t s = 0; s < all.size(); ++s) {
     all[s].store(images[s]);
   }
@@ -89,7 +89,7 @@ class Pace {
 std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
                         const ChunkImage& image) {
   buffer::ShardSet& shards = core.shards();
-  if (!buffer::ShardSet::One(shards, shards.index_of_chunk(image.chunk))->pin_stored(image)) {
+  if (!buffer::ShardSet::Lock(shards, shards.index_of_chunk(image.chunk))->pin_stored(image)) {
     return 0;
   }
   std::size_t bytes = 0;

@@ -20,7 +20,7 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
 /// The result of a load.
 struct Loaded {
   std::shared_ptr<buffer::BufferCore> core;
-  RestoreResult beside;
+  RestoreResult result;
 };
 
 /// Makes a buffer from the newest checkpoint that is whole. With `like`, the checkpoint must have

@@ -10,7 +10,7 @@ namespace {
 
 /// The most items that a buffer may have decided before its save: more than any buffer will decide,
 /// and so few that the count cannot overflow.
-constexpr std::uint64_t kMostItemNumbers = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kMaxItemNumbers = std::uint64_t{1} << 62U;
 
 }  // namespace
 
@@ -32,8 +32,8 @@ StoredBuffer decode_buffer(record::Decoder& from, std::uint32_t state_version,
                            std::size_t selectors) {
   StoredBuffer buffer;
   buffer.counts = from.value<StoredBuffer::Counts>();
-  if (buffer.counts.item_numbers > kMostItemNumbers) {
-    from.refuse(buffer.counts.item_numbers, " items decided; allowed: at most ", kMostItemNumbers);
+  if (buffer.counts.item_numbers > kMaxItemNumbers) {
+    from.refuse(buffer.counts.item_numbers, " items decided; allowed: at most ", kMaxItemNumbers);
   }
   buffer.alphas = from.list<float>();
   if (buffer.alphas.size() != selectors) {

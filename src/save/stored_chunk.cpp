@@ -84,7 +84,7 @@ void StoredChunk::copy_rows(const buffer::Format& format, storage::ChunkStore& s
     const std::size_t end = complete ? layout.mutable_begin() : layout.observations_end();
     std::memcpy(to + begin, from + begin, end - begin);
     if (complete) {
-      storage::read_whole(*store.version(from), [&] {
+      storage::read_consistent(*store.version(from), [&] {
         for (const storage::MutableField& field : layout.mutable_fields()) {
           storage::get_value(from + field.offset, to + field.offset, field.bytes);
         }

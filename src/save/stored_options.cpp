@@ -42,7 +42,7 @@ std::string in_words(const Schema& schema, std::size_t index) {
 }
 
 /// The number of a user's own strategy, which no options follow.
-constexpr std::uint8_t kOwn = 255;
+constexpr std::uint8_t kUserDefined = 255;
 
 /// Placeholder for a user's own strategy, because checkpoints do not store those.
 struct Own {
@@ -68,7 +68,7 @@ void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Fami
       return;
     }
   }
-  to.u8(kOwn);
+  to.u8(kUserDefined);
 }
 
 /// Converts a word of version 1 to its present number.
@@ -88,7 +88,7 @@ Family decode(Decoder& from, std::uint32_t version, const char* what,
               std::span<const StrategyKind<Family>> kinds) {
   const std::uint8_t number = from.u8();
   if constexpr (std::constructible_from<Family, Own>) {
-    if (number == kOwn) {
+    if (number == kUserDefined) {
       return Own();
     }
   }
@@ -229,24 +229,25 @@ Options decode_options(Decoder& from, std::uint32_t version) {
   return options;
 }
 
-bool is_own(const Selector& selector) {
-  return encoded(selectors(), selector).front() == std::byte{kOwn};
+bool is_user_defined(const Selector& selector) {
+  return encoded(selectors(), selector).front() == std::byte{kUserDefined};
 }
 
-std::string own_strategy(const Options& options) {
-  const auto own = std::ranges::find_if(options.selectors, is_own);
+std::string user_defined_strategy(const Options& options) {
+  const auto own = std::ranges::find_if(options.selectors, is_user_defined);
   if (own != options.selectors.end()) {
     return base::text("selector ", own - options.selectors.begin());
   }
-  return encoded(removers(), options.remover).front() == std::byte{kOwn} ? "the remover" : "";
+  return encoded(removers(), options.remover).front() == std::byte{kUserDefined} ? "the remover"
+                                                                                 : "";
 }
 
 std::string difference(const Schema& stored, const Schema& here) {
   for (std::size_t i = 0; i < std::max(stored.fields().size(), here.fields().size()); ++i) {
-    const std::string was = in_words(stored, i);
-    const std::string is = in_words(here, i);
-    if (was != is) {
-      return base::text("the checkpoint has ", was, " where this buffer has ", is);
+    const std::string saved_text = in_words(stored, i);
+    const std::string present_text = in_words(here, i);
+    if (saved_text != present_text) {
+      return base::text("the checkpoint has ", saved_text, " where this buffer has ", present_text);
     }
   }
   return {};

@@ -19,13 +19,13 @@ void encode(record::Encoder& to, const Schema& schema);
 void encode(record::Encoder& to, const Options& options);
 
 /// Whether a selector is the user's own.
-[[nodiscard]] bool is_own(const Selector& selector);
+[[nodiscard]] bool is_user_defined(const Selector& selector);
 
 /// A user's own strategy becomes a placeholder with which no buffer can be made. `version` is that
 /// of the state.
 [[nodiscard]] Options decode_options(record::Decoder& from, std::uint32_t version);
 /// Names the first strategy that is the user's own, for example "selector 1"; empty if none is.
-[[nodiscard]] std::string own_strategy(const Options& options);
+[[nodiscard]] std::string user_defined_strategy(const Options& options);
 
 /// Describes the first difference; empty if there is none. Only options that a checkpoint depends
 /// on are compared: sizes and limits, the window, the selectors and the remover.

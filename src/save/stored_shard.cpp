@@ -30,7 +30,7 @@ void add_parts(std::vector<Bytes>& parts, const base::LazyArray<T>& values, cons
 }
 
 /// More turns than any buffer ever counts.
-constexpr std::uint64_t kMostTurns = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kMaxTurn = std::uint64_t{1} << 62U;
 
 /// Pointers to the 32-bit numbers of a chunk, in the order in which a checkpoint has them.
 template <class Image>
@@ -72,9 +72,9 @@ ChunkImage decode_image(record::Decoder& from, const ImageBounds& bounds, std::u
   check_chunk(from, bounds, image.chunk);
   image.closed = from.u8() != 0;
   image.turn = version < kStateVersionTurns ? 0 : from.u64();
-  if (image.turn > kMostTurns) {
+  if (image.turn > kMaxTurn) {
     from.refuse("the turn of chunk ", image.chunk, " is ", image.turn, "; allowed: 0 to ",
-                kMostTurns);
+                kMaxTurn);
   }
   if (image.ingested > bounds.chunk_rows || image.deselected >= image.ingested ||
       image.restored > bounds.chunk_rows || image.items > image.ingested - image.deselected) {

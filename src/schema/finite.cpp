@@ -18,17 +18,17 @@ NotFinite find(std::span<const std::byte> values) noexcept {
     std::memcpy(&bits, values.data() + i * sizeof(bits), sizeof(bits));
     return bits;
   };
-  const auto wild = [&](std::size_t i) { return (bits_at(i) & kWithoutSign) >= kInfinity; };
+  const auto not_finite = [&](std::size_t i) { return (bits_at(i) & kWithoutSign) >= kInfinity; };
   // All are compared without an early exit, which compiles to vectors.
   Bits any = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    any |= static_cast<Bits>(wild(i));
+    any |= static_cast<Bits>(not_finite(i));
   }
   if (any == 0) {
     return {};
   }
   std::size_t i = 0;
-  while (!wild(i)) {
+  while (!not_finite(i)) {
     ++i;
   }
   const bool nan = (bits_at(i) & kWithoutSign) != kInfinity;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kMaxFields = 64;  // Writers keep one bit per field.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 48U;
 /// For smaller fields, the offsets of compressed values take more bytes than compression saves.
-constexpr std::size_t kLeastCompressed = 512;
+constexpr std::size_t kMinCompressedBytes = 512;
 
 }  // namespace
 
@@ -50,8 +50,8 @@ void Schema::compress(AnyField field) {
   const FieldSpec& spec = fields_[index];
   base::require(spec.traits().has_next, base::Call{"Schema::compress"}, "field '", spec.name,
                 "' is a ", spec.traits().name, "; allowed: observations");
-  base::require(spec.bytes >= kLeastCompressed, base::Call{"Schema::compress"}, "field '",
-                spec.name, "' has ", spec.bytes, " bytes; allowed: at least ", kLeastCompressed);
+  base::require(spec.bytes >= kMinCompressedBytes, base::Call{"Schema::compress"}, "field '",
+                spec.name, "' has ", spec.bytes, " bytes; allowed: at least ", kMinCompressedBytes);
   compressed_ |= std::uint64_t{1} << index;
 }
 

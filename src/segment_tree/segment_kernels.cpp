@@ -15,8 +15,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using tree::kFanout;
 using tree::HWY_NAMESPACE::Eight;
-using tree::HWY_NAMESPACE::Least;
 using tree::HWY_NAMESPACE::load_as;
+using tree::HWY_NAMESPACE::Minimum;
 using tree::HWY_NAMESPACE::pick;
 using tree::HWY_NAMESPACE::Plus;
 
@@ -28,7 +28,7 @@ using Lanes = hn::CappedTag<T, kLine<T>>;
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 24;
 
-struct Most {
+struct Maximum {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
     return hn::Max(a, b);
@@ -72,8 +72,8 @@ HWY_INLINE void summarize(const Sum* sums, const Leaf* minima, const Leaf* maxim
   const auto load_minima = [&](std::size_t i) HWY_ATTR { return hn::Load(d, minima + i); };
   const auto load_maxima = [&](std::size_t i) HWY_ATTR { return hn::Load(d, maxima + i); };
   to.sum[slot] = fold<kCount>(Doubles(), Plus(), load_sums);
-  to.min[slot] = fold<kCount>(d, Least(), load_minima);
-  to.max[slot] = fold<kCount>(d, Most(), load_maxima);
+  to.min[slot] = fold<kCount>(d, Minimum(), load_minima);
+  to.max[slot] = fold<kCount>(d, Maximum(), load_maxima);
 }
 
 template <class Leaf>
@@ -119,7 +119,7 @@ void descend(const SegmentGroup<Leaf>* level, std::span<double> targets, std::si
 }
 
 template <class Leaf>
-void land(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes) {
+void find_leaf(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes) {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::size_t first = nodes[i] * kLine<Leaf>;
     double target = targets[i];
@@ -213,11 +213,11 @@ double sum(const SegmentRange<Leaf>& range) {
 }
 template <class Leaf>
 Leaf min(const SegmentRange<Leaf>& range) {
-  return combine_range<Leaf, Leaf>(range, &SegmentGroup<Leaf>::min, kMinOfNone<Leaf>, Least());
+  return combine_range<Leaf, Leaf>(range, &SegmentGroup<Leaf>::min, kMinOfNone<Leaf>, Minimum());
 }
 template <class Leaf>
 Leaf max(const SegmentRange<Leaf>& range) {
-  return combine_range<Leaf, Leaf>(range, &SegmentGroup<Leaf>::max, -kMinOfNone<Leaf>, Most());
+  return combine_range<Leaf, Leaf>(range, &SegmentGroup<Leaf>::max, -kMinOfNone<Leaf>, Maximum());
 }
 
 template <class Leaf>
@@ -232,7 +232,7 @@ const SegmentKernels<Leaf>& kernels() {
   static constexpr SegmentKernels<Leaf> kAll = {summarize_lines<Leaf>,
                                                 summarize_groups<Leaf>,
                                                 descend<Leaf>,
-                                                land<Leaf>,
+                                                find_leaf<Leaf>,
                                                 sum<Leaf>,
                                                 min<Leaf>,
                                                 max<Leaf>,

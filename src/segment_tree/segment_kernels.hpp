@@ -56,7 +56,7 @@ struct SegmentKernels {
                   const void* below, std::size_t stride);
   /// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, which is above
   /// 0.
-  void (*land)(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes);
+  void (*find_leaf)(const Leaf* leaves, std::span<const double> targets, std::size_t* nodes);
 
   /// Sum of all leaves of the range; for the range of all leaves it is the root's, bit for bit.
   double (*sum)(const SegmentRange<Leaf>& range);

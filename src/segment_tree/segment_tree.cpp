@@ -35,7 +35,7 @@ using Numbers = std::array<std::size_t, kLinesAtOnce>;
 constexpr std::size_t kAhead = 16;
 
 /// The numbers from `first` to before `end`, as many of them as `room` holds.
-std::span<const std::size_t> numbered(std::size_t first, std::size_t end, Numbers& room) {
+std::span<const std::size_t> fill_numbers(std::size_t first, std::size_t end, Numbers& room) {
   const std::span<std::size_t> used = std::span(room).first(std::min(end - first, room.size()));
   std::iota(used.begin(), used.end(), first);
   return used;
@@ -170,7 +170,7 @@ struct SegmentStore {
       count += nodes[levels];
     }
     groups = base::LazyArray<Group>(count + 1);
-    waiting = base::LazyArray<std::uint8_t>(count + 1);
+    dirty = base::LazyArray<std::uint8_t>(count + 1);
     lines.expect_full(0, lines.size());
     groups.expect_full(0, groups.size());
     Group* next = groups.data();
@@ -187,8 +187,8 @@ struct SegmentStore {
 
   [[nodiscard]] std::span<const Leaf> leaves() const noexcept { return {lines.data(), capacity}; }
   [[nodiscard]] const Group& root() const noexcept { return *level[levels - 1]; }
-  [[nodiscard]] std::uint8_t* waiting_of(std::size_t l) noexcept {
-    return waiting.data() + (level[l] - groups.data());
+  [[nodiscard]] std::uint8_t* dirty_of(std::size_t l) noexcept {
+    return dirty.data() + (level[l] - groups.data());
   }
   [[nodiscard]] SegmentRange<Leaf> range(std::size_t first, std::size_t last) const noexcept {
     return {leaves(), {level.data(), levels}, first, last};
@@ -211,7 +211,7 @@ struct SegmentStore {
       __builtin_prefetch(&lines[leaves[std::min(i + kAhead, leaves.size() - 1)]]);
       lines[leaves[i]] = values[i] + Leaf{0};  // Never -0.
       const std::size_t line = leaves[i] / kLine<Leaf>;
-      std::uint8_t& bits = waiting_of(0)[line / kFanout];
+      std::uint8_t& bits = dirty_of(0)[line / kFanout];
       const unsigned bit = 1U << line % kFanout;
       scratch[count] = line;
       count += (bits & bit) == 0 ? 1U : 0U;
@@ -223,16 +223,16 @@ struct SegmentStore {
       std::size_t kept = 0;
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t node = scratch[i] / kFanout;
-        std::uint8_t& children = waiting_of(l - 1)[node];
+        std::uint8_t& children = dirty_of(l - 1)[node];
         scratch[kept] = node;
         kept += children != 0 ? 1U : 0U;
         children = 0;
-        waiting_of(l)[node / kFanout] = 1;
+        dirty_of(l)[node / kFanout] = 1;
       }
       count = kept;
       kernels.summarize_groups(level[l - 1], {scratch.data(), count}, level[l]);
     }
-    *waiting_of(levels - 1) = 0;
+    *dirty_of(levels - 1) = 0;
   }
 
   /// Calls change(part, its first leaf) for the parts of the range, and recomputes the nodes above.
@@ -246,7 +246,7 @@ struct SegmentStore {
     std::size_t end = divide_up(last, kLine<Leaf>);
     Numbers numbers;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled when used
     for (std::size_t line = begin; line != end;) {
-      const std::span<const std::size_t> nodes = numbered(line, end, numbers);
+      const std::span<const std::size_t> nodes = fill_numbers(line, end, numbers);
       const std::size_t from = std::max(first, line * kLine<Leaf>);
       line += nodes.size();
       const std::size_t to = std::min(last, line * kLine<Leaf>);
@@ -257,7 +257,7 @@ struct SegmentStore {
       begin /= kFanout;
       end = divide_up(end, kFanout);
       for (std::size_t node = begin; node != end;) {
-        const std::span<const std::size_t> nodes = numbered(node, end, numbers);
+        const std::span<const std::size_t> nodes = fill_numbers(node, end, numbers);
         node += nodes.size();
         kernels.summarize_groups(level[l - 1], nodes, level[l]);
       }
@@ -287,7 +287,7 @@ struct SegmentStore {
                         lowest ? static_cast<const void*>(lines.data()) : level[l - 1],
                         lowest ? kLine<Leaf> * sizeof(Leaf) : sizeof(Group));
       }
-      kernels.land(lines.data(), {rest, count}, nodes);
+      kernels.find_leaf(lines.data(), {rest, count}, nodes);
     }
   }
 
@@ -298,7 +298,7 @@ struct SegmentStore {
   std::array<Group*, kMaxLevels> level{};  ///< The first group of each level.
   /// Not 0 for groups of which `assign` still has to recompute nodes; in the lowest level these
   /// nodes have a bit each. All are 0 between calls.
-  base::LazyArray<std::uint8_t> waiting;
+  base::LazyArray<std::uint8_t> dirty;
   std::vector<std::size_t> scratch;  ///< Used by `assign`.
 };
 

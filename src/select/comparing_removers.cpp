@@ -51,7 +51,7 @@ class ComparingRemover : public ShardRemover {
     double best_score = std::numeric_limits<double>::infinity();
     const bool all = size_ <= compared_;
     for (std::uint32_t i = 0; i < (all ? size_ : compared_); ++i) {
-      const std::uint32_t chunk = members_[all ? i : any()];
+      const std::uint32_t chunk = members_[all ? i : random_member()];
       const double value = score(chunk);
       if (i == 0 || value < best_score ||
           (value <= best_score && entries_[chunk].entered < entries_[best].entered)) {
@@ -72,7 +72,7 @@ class ComparingRemover : public ShardRemover {
     std::uint32_t place = 0;    ///< Index in members_.
   };
 
-  std::uint32_t any() noexcept {
+  std::uint32_t random_member() noexcept {
     return static_cast<std::uint32_t>((random_.next() >> 32U) * size_ >> 32U);
   }
 
@@ -98,7 +98,7 @@ class ByDraws final : public ComparingRemover {
     const std::uint32_t steps = chunks().steps(chunk);
     steps_ += steps;
     filled_ += steps;
-    records_[chunk] = {.filled_then = filled_, .mean_then = mean_draws_, .steps = steps};
+    records_[chunk] = {.filled_at_entry = filled_, .mean_at_entry = mean_draws_, .steps = steps};
   }
   void leaves(std::uint32_t chunk) noexcept override {
     ComparingRemover::leaves(chunk);
@@ -117,13 +117,13 @@ class ByDraws final : public ComparingRemover {
 
  private:
   struct Record {
-    std::uint64_t draws = 0;        ///< Draws since the chunk entered.
-    std::uint64_t filled_then = 0;  ///< filled_ when it entered.
-    double mean_then = 0.0;         ///< mean_draws_ when it entered.
-    std::uint32_t steps = 0;        ///< How many steps it had when it entered.
+    std::uint64_t draws = 0;            ///< Draws since the chunk entered.
+    std::uint64_t filled_at_entry = 0;  ///< filled_ when it entered.
+    double mean_at_entry = 0.0;         ///< mean_draws_ when it entered.
+    std::uint32_t steps = 0;            ///< How many steps it had when it entered.
   };
   /// Halvings after which any score is 0.
-  static constexpr std::uint64_t kMostHalvings = 2000;
+  static constexpr std::uint64_t kMaxHalvings = 2000;
 
   /// Both counts begin with 1 draw per step, because few draws tell little. Each capacity of newer
   /// steps halves the score, linearly in between, because `exp2` need not be the same on all
@@ -131,10 +131,10 @@ class ByDraws final : public ComparingRemover {
   [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
     const Record& record = records_[chunk];
     const auto draws = static_cast<double>(record.draws + record.steps);
-    const double expected = record.steps * (mean_draws_ - record.mean_then + 1.0);
-    const std::uint64_t newer = filled_ - record.filled_then;
+    const double expected = record.steps * (mean_draws_ - record.mean_at_entry + 1.0);
+    const std::uint64_t newer = filled_ - record.filled_at_entry;
     const double part = static_cast<double>(newer % steps_) / static_cast<double>(steps_);
-    const auto halvings = static_cast<int>(std::min(newer / steps_, kMostHalvings));
+    const auto halvings = static_cast<int>(std::min(newer / steps_, kMaxHalvings));
     return std::ldexp(draws / expected * (1.0 - part / 2.0), -halvings);
   }
 

@@ -7,9 +7,9 @@
 
 namespace reprise::select {
 
-/// Whether the leaves drawn at rising targets can have one interval each: equal leaves then follow
-/// each other. Looks at about 256 draws, evenly spaced. Checks the draws of a user's selector.
-inline bool one_interval_each(std::span<const std::uint32_t> leaves) noexcept {
+/// Whether equal leaves are adjacent in draws with ascending targets, as they are if each leaf has
+/// one interval. Checks about 256 evenly spaced draws of a user's selector.
+inline bool equal_leaves_are_adjacent(std::span<const std::uint32_t> leaves) noexcept {
   constexpr std::size_t kLooks = 256;
   const std::size_t stride = std::max<std::size_t>(leaves.size() / kLooks, 1);
   for (std::size_t i = 2 * stride; i < leaves.size(); i += stride) {

@@ -20,13 +20,13 @@ namespace reprise::select {
 
 // A bucket may have as many ranks as there are before it, divided by one of these: as it is, as a
 // piece of a bucket that is cut, and as the result of a merge.
-inline constexpr std::uint64_t kAtMost = 16;
-inline constexpr std::uint64_t kWhenCut = 32;
-inline constexpr std::uint64_t kWhenMerged = 24;
+inline constexpr std::uint64_t kMaxDivisor = 16;
+inline constexpr std::uint64_t kCutDivisor = 32;
+inline constexpr std::uint64_t kMergeDivisor = 24;
 
 /// The number of items of different priorities that a bucket after `before` ranks may have. Each of
 /// the first ranks has its own bucket.
-inline std::uint64_t part_of(std::uint64_t before, std::uint64_t part) noexcept {
+inline std::uint64_t max_items(std::uint64_t before, std::uint64_t part) noexcept {
   return before < RankWeights::kExact ? 1 : before / part;
 }
 
@@ -97,7 +97,7 @@ class RankTable {
     for (std::size_t i = 0; i < buckets_.size; ++i) {
       // A bucket of a single priority cannot be cut.
       const bool single = i > 0 && buckets_.lowest[i - 1] <= next_above(buckets_.lowest[i]);
-      crowded_[i] = tally_[i] > part_of(items, kAtMost) && !single && free_count_ > 2;
+      crowded_[i] = tally_[i] > max_items(items, kMaxDivisor) && !single && free_count_ > 2;
       if (crowded_[i]) {
         touch(buckets_.number[i]);
       }
@@ -188,20 +188,20 @@ class RankTable {
   /// Cuts a bucket from the top into pieces of whole runs of equal priorities; the last piece keeps
   /// the number. A run too long for a piece gets a bucket with tight bounds on both sides, so that
   /// no other priority enters.
-  void cut_bucket(std::span<const float> falling, float lowest, std::uint16_t number) noexcept {
+  void cut_bucket(std::span<const float> descending, float lowest, std::uint16_t number) noexcept {
     std::size_t begin = 0;  // First item of the piece.
-    for (std::size_t i = 0, end = 0; i < falling.size() && free_count_ > 2; i = end) {
-      const float value = falling[i];
-      while (end < falling.size() && falling[end] == value) {
+    for (std::size_t i = 0, end = 0; i < descending.size() && free_count_ > 2; i = end) {
+      const float value = descending[i];
+      while (end < descending.size() && descending[end] == value) {
         ++end;
       }
-      const std::uint64_t fits = part_of(before_, kWhenCut);
+      const std::uint64_t fits = max_items(before_, kCutDivisor);
       if (end - begin <= fits) {
         continue;
       }
-      const bool many = end - i > part_of(before_ + (i - begin), kWhenCut);
+      const bool many = end - i > max_items(before_ + (i - begin), kCutDivisor);
       if (i > begin) {
-        push(many ? next_above(value) : falling[i - 1], take_number(), i - begin);
+        push(many ? next_above(value) : descending[i - 1], take_number(), i - begin);
       } else if (many && (next_.size == 0 || next_.lowest[next_.size - 1] > next_above(value))) {
         push(next_above(value), take_number(), 0);
       }
@@ -211,7 +211,7 @@ class RankTable {
         begin = end;
       }
     }
-    push(lowest, number, falling.size() - begin);
+    push(lowest, number, descending.size() - begin);
   }
   void merge() noexcept {
     next_.size = 0;
@@ -219,7 +219,8 @@ class RankTable {
     for (std::size_t i = 0; i < buckets_.size; ++i) {
       const std::uint64_t items = tally_[i];
       const std::size_t last = next_.size - 1;
-      if (i == 0 || next_items_[last] + items > part_of(before_ - next_items_[last], kWhenMerged)) {
+      if (i == 0 ||
+          next_items_[last] + items > max_items(before_ - next_items_[last], kMergeDivisor)) {
         push(buckets_.lowest[i], buckets_.number[i], items);
         continue;
       }

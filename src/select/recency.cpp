@@ -16,11 +16,11 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// How far the height of the youngest item may be above the unit. Beyond kUsualHeight the unit
-/// rises, and all shards follow at the next draw. A shard in which it is beyond kMostHeight follows
+/// How far the height of the youngest item may be above the unit. Beyond kRebaseHeight the unit
+/// rises, and all shards follow at the next draw. A shard in which it is beyond kMaxHeight follows
 /// at once, because a float cannot hold 2^128.
-constexpr std::int64_t kUsualHeight = 64;
-constexpr std::int64_t kMostHeight = 120;
+constexpr std::int64_t kRebaseHeight = 64;
+constexpr std::int64_t kMaxHeight = 120;
 
 /// An item's weight is 2^(bits * number - unit), so it rises with the number instead of falling
 /// with the age, and stays as it is while other items come. The unit is the same for all shards. It
@@ -45,7 +45,7 @@ class RecencyRule final : public SelectorRule {
   [[nodiscard]] std::int64_t unit_for(std::int64_t height) const noexcept {
     // Relaxed, as `refresh` and `RecencySelector` need no other data with it.
     std::int64_t unit = unit_.load(std::memory_order_relaxed);
-    while (height - unit > kUsualHeight) {
+    while (height - unit > kRebaseHeight) {
       if (unit_.compare_exchange_weak(unit, height, std::memory_order_relaxed)) {
         return height;
       }
@@ -71,7 +71,7 @@ class RecencySelector final : public TreeSelector {
       if (is_item(run.priorities[i])) {
         const auto highest = static_cast<std::int64_t>(rule_.height(run.numbers[i]));
         const std::int64_t unit = rule_.unit_for(highest);
-        if (highest - unit_ > kMostHeight) {
+        if (highest - unit_ > kMaxHeight) {
           change_unit(unit);
         }
         break;

@@ -13,8 +13,8 @@ namespace {
 /// end.
 class Clock final : public ShardRemover {
  public:
-  explicit Clock(std::uint32_t chunks) : ends_(chunks), links_(std::size_t{chunks} + 1) {
-    links_[ends_] = {.older = ends_, .newer = ends_};
+  explicit Clock(std::uint32_t chunks) : sentinel_(chunks), links_(std::size_t{chunks} + 1) {
+    links_[sentinel_] = {.older = sentinel_, .newer = sentinel_};
   }
 
   void enters(std::uint32_t chunk) noexcept override {
@@ -30,11 +30,11 @@ class Clock final : public ShardRemover {
   /// The loop ends, because the first round clears all marks of being sampled, and the chunk that
   /// was filled first is never young.
   [[nodiscard]] std::uint32_t victim() noexcept override {
-    std::uint32_t oldest = links_[ends_].newer;
+    std::uint32_t oldest = links_[sentinel_].newer;
     while (links_[oldest].sampled || young(oldest)) {
       remove(oldest);
       append(oldest);
-      oldest = links_[ends_].newer;
+      oldest = links_[sentinel_].newer;
     }
     return oldest;
   }
@@ -62,22 +62,22 @@ class Clock final : public ShardRemover {
   }
 
   void append(std::uint32_t chunk) noexcept {
-    const std::uint32_t youngest = links_[ends_].older;
+    const std::uint32_t youngest = links_[sentinel_].older;
     links_[chunk].older = youngest;
-    links_[chunk].newer = ends_;
+    links_[chunk].newer = sentinel_;
     links_[chunk].sampled = false;
     links_[youngest].newer = chunk;
-    links_[ends_].older = chunk;
+    links_[sentinel_].older = chunk;
   }
   void remove(std::uint32_t chunk) noexcept {
     links_[links_[chunk].older].newer = links_[chunk].newer;
     links_[links_[chunk].newer].older = links_[chunk].older;
   }
 
-  const std::uint32_t ends_;  ///< Index of the link that joins both ends of the list; no chunk.
-  std::vector<Link> links_;   ///< By chunk.
-  std::uint32_t size_ = 0;    ///< Chunks that may be evicted.
-  std::uint64_t filled_ = 0;  ///< Chunks that ever entered.
+  const std::uint32_t sentinel_;  ///< Index of the link that joins both ends of the list; no chunk.
+  std::vector<Link> links_;       ///< By chunk.
+  std::uint32_t size_ = 0;        ///< Chunks that may be evicted.
+  std::uint64_t filled_ = 0;      ///< Chunks that ever entered.
 };
 
 }  // namespace

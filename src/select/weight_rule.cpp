@@ -65,12 +65,13 @@ WeightRule::WeightRule(const Proportional& options, const char* name)
       epsilon_(options.epsilon),
       initial_(options.initial),
       weighted_(true),
-      unresolved_(options.initial == InitialPriority::Constant ? options.initial_constant : 1.0F) {
+      initial_priority_(options.initial == InitialPriority::Constant ? options.initial_constant
+                                                                     : 1.0F) {
   const auto require = [name](bool ok, const char* option, float value, const char* allowed) {
     base::require(ok, base::StrategyOf{name}, option, " is ", value, "; allowed: ", allowed);
   };
   require(weighable(0.0F), "epsilon", epsilon_, "one whose power alpha is finite");
-  require(weighable(unresolved_), "initial_constant", unresolved_,
+  require(weighable(initial_priority_), "initial_constant", initial_priority_,
           "a priority whose weight is finite");
   set_alpha(options.alpha);
 }
@@ -81,7 +82,7 @@ WeightRule::WeightRule(const LossAdjusted& options)
                               .initial = options.initial,
                               .initial_constant = options.initial_constant},
                  "LossAdjusted") {
-  least_ = 1.0F;
+  min_priority_ = 1.0F;
   set_alpha(options.alpha);
 }
 
@@ -97,17 +98,17 @@ void WeightRule::check_alpha(float alpha) const {
   WeightRule then(*this);
   then.alpha_.set(alpha);
   const bool of_epsilon = !then.weighable(0.0F);
-  if (of_epsilon || !then.weighable(unresolved_)) {
+  if (of_epsilon || !then.weighable(initial_priority_)) {
     base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha, "; allowed: one with which ",
                  of_epsilon ? "epsilon, " : "a new item of priority ",
-                 of_epsilon ? epsilon_ : unresolved_, ", weighs a finite number");
+                 of_epsilon ? epsilon_ : initial_priority_, ", weighs a finite number");
   }
 }
 
 bool WeightRule::set_alpha(float alpha) noexcept {
   alpha_.set(alpha);
   float weight = 0.0F;
-  weigh(std::span(&unresolved_, 1), std::span(&weight, 1));
+  weigh(std::span(&initial_priority_, 1), std::span(&weight, 1));
   initial_weight_.set(weight);
   return true;
 }
@@ -115,9 +116,9 @@ bool WeightRule::set_alpha(float alpha) noexcept {
 void WeightRule::weigh(std::span<const float> priorities, std::span<float> weights) const noexcept {
   if (other_ != nullptr) {
     other_->weigh(priorities, weights);
-  } else if (least_ > 0.0F) {
+  } else if (min_priority_ > 0.0F) {
     std::ranges::transform(priorities, weights.begin(),
-                           [this](float priority) { return std::max(priority, least_); });
+                           [this](float priority) { return std::max(priority, min_priority_); });
     tree::weigh(weights, alpha_.get(), epsilon_, weights);
   } else if (weighted_) {
     tree::weigh(priorities, alpha_.get(), epsilon_, weights);

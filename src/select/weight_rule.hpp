@@ -89,11 +89,11 @@ class WeightRule final : public SelectorRule {
   const SelectorRule* other_ = nullptr;  ///< The rule that weighs instead, if not null.
   Adjustable alpha_ = 0.0F;
   float epsilon_ = 0.0F;
-  float least_ = 0.0F;  ///< Lower priorities count as this one.
+  float min_priority_ = 0.0F;  ///< Lower priorities count as this one.
   InitialPriority initial_ = InitialPriority::Constant;
   bool weighted_ = false;
-  float unresolved_ = 1.0F;           ///< The raw priority of new items if no maximum is used.
-  Adjustable initial_weight_ = 1.0F;  ///< The weight of `unresolved_`.
+  float initial_priority_ = 1.0F;     ///< The raw priority of new items if no maximum is used.
+  Adjustable initial_weight_ = 1.0F;  ///< The weight of `initial_priority_`.
 };
 
 }  // namespace reprise::select

@@ -26,7 +26,7 @@ class Budget {
 
   /// Adds a shard, and returns its number in the budget. Only while the buffer is made.
   std::uint32_t join() noexcept {
-    tell_oldest(static_cast<std::uint32_t>(shards_), storage::kNoTurn);
+    publish_oldest(static_cast<std::uint32_t>(shards_), storage::kNoTurn);
     return static_cast<std::uint32_t>(shards_++);
   }
 
@@ -56,7 +56,7 @@ class Budget {
   }
   /// The number of steps that users see: without those above the capacity, which are about to be
   /// evicted, and those whose item was removed. Stale counts may show a step too many or too few.
-  [[nodiscard]] std::size_t settled() const noexcept {
+  [[nodiscard]] std::size_t visible_steps() const noexcept {
     const std::size_t removed = removed_.load(base::Order::Relaxed);
     return std::max(std::min(resident(), capacity_), removed) - removed;
   }
@@ -68,7 +68,7 @@ class Budget {
     return resident() > capacity_ + by;
   }
   /// The excess at which a shard stops to ingest until others have evicted, in steps.
-  [[nodiscard]] std::size_t most_excess(std::size_t chunk_rows) const noexcept {
+  [[nodiscard]] std::size_t max_excess(std::size_t chunk_rows) const noexcept {
     return std::max(chunk_rows, capacity_ / 16);
   }
 
@@ -88,7 +88,7 @@ class Budget {
   }
   /// Sets the turn of a shard's oldest chunk, `storage::kNoTurn` without chunks. Called with the
   /// shard's lock held, at each change.
-  void tell_oldest(std::uint32_t shard, std::uint64_t turn) noexcept {
+  void publish_oldest(std::uint32_t shard, std::uint64_t turn) noexcept {
     oldest_[shard].store(turn, base::Order::Relaxed);
   }
   /// Whether this chunk of a shard is among the oldest ones: no other shard has one that is more
@@ -114,7 +114,7 @@ class Budget {
     return exhausted_.load(base::Order::Relaxed);
   }
   /// Counts one more shard that has a front to evict (`DrawLimit`), or one less.
-  void tell_front(bool has) noexcept {
+  void publish_front(bool has) noexcept {
     shards_with_fronts_.fetch_add(has ? 1U : std::size_t{0} - 1U, base::Order::Relaxed);
   }
   [[nodiscard]] std::size_t shards_with_fronts() const noexcept {

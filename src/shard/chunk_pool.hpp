@@ -30,14 +30,14 @@ class ChunkPool {
   std::uint32_t take_recycled() noexcept {
     const std::uint32_t chunk = free_.pop(Links{store_});
     if (chunk != storage::kNil) {
-      store_.forget(chunk);
+      store_.wont_need(chunk);
     }
     return chunk;
   }
   /// Takes a fresh chunk; kNil if there is none, or if the disk has no room for it. In the second
   /// case `disk_error` is set to an errno value.
   std::uint32_t take_fresh(int& disk_error) noexcept {
-    std::uint32_t chunk = roomless_.pop(Links{store_});
+    std::uint32_t chunk = without_disk_space_.pop(Links{store_});
     if (chunk == storage::kNil) {
       const std::uint32_t next = fresh_.take(extent_.chunks);
       if (next == storage::kNil) {
@@ -45,17 +45,17 @@ class ChunkPool {
       }
       chunk = extent_.first_chunk + next;
     }
-    const bool roomy = chunk - extent_.first_chunk < extent_.set_aside;
-    if (const int error = roomy ? 0 : store_.set_aside(chunk, 1); error != 0) {
+    const bool has_disk_space = chunk - extent_.first_chunk < extent_.set_aside;
+    if (const int error = has_disk_space ? 0 : store_.set_aside(chunk, 1); error != 0) {
       disk_error = error;
-      roomless_.push(chunk, Links{store_});
+      without_disk_space_.push(chunk, Links{store_});
       return storage::kNil;
     }
     return chunk;
   }
 
   /// Leaves a chunk open for the next writer.
-  void hand_over(std::uint32_t chunk) noexcept { open_.push(chunk, Links{store_}); }
+  void leave_open(std::uint32_t chunk) noexcept { open_.push(chunk, Links{store_}); }
   /// Frees a retired chunk whose last pin was given back.
   void reclaim(std::uint32_t chunk) noexcept {
     store_.chunk(chunk).pins.reset();
@@ -100,7 +100,7 @@ class ChunkPool {
   storage::FreeList<base::StdSync> open_;
   storage::FreshChunks<base::StdSync> fresh_;
   /// Chunks that `fresh_` has handed out and for which the disk had no room; they were never used.
-  storage::FreeList<base::StdSync> roomless_;
+  storage::FreeList<base::StdSync> without_disk_space_;
 };
 
 }  // namespace reprise::shard

@@ -17,7 +17,7 @@ constexpr std::uint64_t kFront = kKind;
 
 DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
                      Selection& selection, std::uint32_t first_chunk, std::uint32_t times,
-                     std::size_t most_partial, bool outdates)
+                     std::size_t max_partial, bool may_outdate)
     : store_(store),
       queue_(queue),
       budget_(budget),
@@ -25,10 +25,10 @@ DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget
       first_chunk_(first_chunk),
       limited_(times != 0),
       times_(std::max(times, 1U)),
-      most_partial_(most_partial),
-      counts_(limited_ || outdates ? std::size_t{queue.size()} * store.chunk_rows() : 0),
-      uses_(limited_ || outdates ? queue.size() : 0),
-      turns_(limited_ || outdates ? queue.size() : 0) {}
+      max_partial_(max_partial),
+      counts_(limited_ || may_outdate ? std::size_t{queue.size()} * store.chunk_rows() : 0),
+      uses_(limited_ || may_outdate ? queue.size() : 0),
+      turns_(limited_ || may_outdate ? queue.size() : 0) {}
 
 void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   selection_.hide(leaves);
@@ -118,17 +118,17 @@ Memory DrawLimit::memory() const noexcept {
 
 DrawLimit::Victim DrawLimit::front() const noexcept {
   const std::uint64_t turn = turns_.largest();
-  if (turn == 0 || (turn < kWholeChunk && partial_ >= most_partial_)) {
+  if (turn == 0 || (turn < kWholeChunk && partial_ >= max_partial_)) {
     return {};
   }
   const std::uint32_t chunk = first_chunk_ + turns_.largest_leaf();
   return {chunk, use(chunk).front_steps};
 }
 
-void DrawLimit::tell_front() noexcept {
-  if (const bool has = front().steps != 0; has != told_front_) {
-    told_front_ = has;
-    budget_.tell_front(has);
+void DrawLimit::publish_front() noexcept {
+  if (const bool has = front().steps != 0; has != front_published_) {
+    front_published_ = has;
+    budget_.publish_front(has);
   }
 }
 

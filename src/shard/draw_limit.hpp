@@ -27,9 +27,9 @@ namespace reprise::shard {
 ///
 /// A *partial* chunk has lost some of its steps and not all, so it holds memory for steps that are
 /// gone. Therefore fronts of partial chunks are evicted first, then filled chunks that are all
-/// front, one after the other, then other fronts, but these only while fewer than `most_partial`
+/// front, one after the other, then other fronts, but these only while fewer than `max_partial`
 /// chunks are partial. Within a kind the oldest chunk comes first. The sum in `buffer/plan.hpp`
-/// needs this bound: at most `most_partial` chunks are partial, and one that was all front, and
+/// needs this bound: at most `max_partial` chunks are partial, and one that was all front, and
 /// open chunks that were emptied and got new steps.
 ///
 /// Externally synchronised by the shard's lock. Every call is O(log chunks), plus O(1) amortised
@@ -38,11 +38,11 @@ class DrawLimit final : public RowIndex {
  public:
   /// `times`: draws of each item; 0: no limit, and no draw is counted. Then no memory is taken and
   /// no event has to be told, unless `outdates` says that items are exhausted all the same.
-  /// `most_partial`: chunks that may be made partial for the sake of their fronts. Exhausted items
+  /// `max_partial`: chunks that may be made partial for the sake of their fronts. Exhausted items
   /// are hidden in the selection.
   DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,
             Selection& selection, std::uint32_t first_chunk, std::uint32_t times,
-            std::size_t most_partial, bool outdates = false);
+            std::size_t max_partial, bool may_outdate = false);
 
   [[nodiscard]] bool limited() const noexcept { return limited_; }
   [[nodiscard]] bool on() const noexcept { return !uses_.empty(); }
@@ -114,13 +114,13 @@ class DrawLimit final : public RowIndex {
   [[nodiscard]] Victim front() const noexcept;
   /// Whether other shards have such a front, as of the last release of their locks.
   [[nodiscard]] bool others_have_fronts() const noexcept {
-    return budget_.shards_with_fronts() != (told_front_ ? 1U : 0U);
+    return budget_.shards_with_fronts() != (front_published_ ? 1U : 0U);
   }
   /// Tells the other shards whether this one has such a front.
-  void tell_front() noexcept;
+  void publish_front() noexcept;
   /// Whether this shard's part of all exhausted items is at least as large as its part of the
   /// capacity. At least one shard has such a part.
-  [[nodiscard]] bool has_its_part(std::size_t share) const noexcept {
+  [[nodiscard]] bool has_fair_share(std::size_t share) const noexcept {
     return exhausted_ * budget_.capacity() >= budget_.exhausted() * share;
   }
 
@@ -156,7 +156,7 @@ class DrawLimit final : public RowIndex {
   const std::uint32_t first_chunk_;
   const bool limited_;
   const std::uint32_t times_;  ///< The count of an exhausted item.
-  const std::size_t most_partial_;
+  const std::size_t max_partial_;
   base::LazyArray<std::uint32_t> counts_;   ///< Draws of each item, by leaf.
   std::vector<Use> uses_;                   ///< By chunk.
   tree::LargestTree<std::uint64_t> turns_;  ///< By chunk; the largest is next.
@@ -164,7 +164,7 @@ class DrawLimit final : public RowIndex {
   std::size_t exhausted_ = 0;
   std::size_t draws_ = 0;    ///< Sum of counts_ over all items.
   std::size_t partial_ = 0;  ///< Partial chunks.
-  bool told_front_ = false;
+  bool front_published_ = false;
 };
 
 }  // namespace reprise::shard

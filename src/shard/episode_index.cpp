@@ -49,7 +49,7 @@ void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::u
     }
     const storage::ItemHeader item = header({chunk, row});
     const Run run{item.episode + 1, item.position() / rows};
-    if (run.episode_after != last.episode_after || run.block != last.block) {
+    if (run.episode_plus_one != last.episode_plus_one || run.block != last.block) {
       last = run;
       each(chunk * rows + row, hash_of(item.episode, run.block));
     }
@@ -60,7 +60,7 @@ void EpisodeIndex::enter(const Rows& rows, std::span<const SelectorSummary> /*ot
   for_each_run(rows.chunk, rows.begin, rows.end, last_[rows.chunk - first_chunk_],
                [this](std::uint32_t slot, std::uint32_t hash) {
                  std::size_t at = hash & mask_;
-                 while (entries_[at].slot_after != 0) {
+                 while (entries_[at].slot_plus_one != 0) {
                    at = next(at);
                  }
                  entries_[at] = {slot + 1, hash};
@@ -73,10 +73,10 @@ void EpisodeIndex::retire(std::uint32_t chunk, std::uint32_t ingested) noexcept 
   Run last;
   for_each_run(chunk, 0, ingested, last, [this](std::uint32_t slot, std::uint32_t hash) {
     std::size_t hole = hash & mask_;
-    while (entries_[hole].slot_after != slot + 1) {
+    while (entries_[hole].slot_plus_one != slot + 1) {
       hole = next(hole);
     }
-    for (std::size_t at = next(hole); entries_[at].slot_after != 0; at = next(at)) {
+    for (std::size_t at = next(hole); entries_[at].slot_plus_one != 0; at = next(at)) {
       const std::size_t home = entries_[at].hash & mask_;
       // An entry may move into the hole unless its home lies between the hole and its place.
       if (((at - home) & mask_) >= ((at - hole) & mask_)) {

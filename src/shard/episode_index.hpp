@@ -46,11 +46,11 @@ class EpisodeIndex final : public RowIndex {
                                                    HoldsItem holds_item) noexcept {
     const std::uint32_t rows = store_.chunk_rows();
     const std::uint32_t hash = hash_of(episode, position / rows);
-    for (std::size_t at = hash & mask_; entries_[at].slot_after != 0; at = next(at)) {
+    for (std::size_t at = hash & mask_; entries_[at].slot_plus_one != 0; at = next(at)) {
       if (entries_[at].hash != hash) {
         continue;
       }
-      const storage::Place first = store_.place(entries_[at].slot_after - 1);
+      const storage::Place first = store_.place(entries_[at].slot_plus_one - 1);
       const storage::ItemHeader run = header(first);
       if (run.episode != episode || position < run.position() ||
           position - run.position() >= rows - first.row) {
@@ -76,8 +76,8 @@ class EpisodeIndex final : public RowIndex {
   bool for_each_run_of(std::uint64_t episode, std::uint64_t block, End end_of, Each each) noexcept {
     const std::uint32_t hash = hash_of(episode, block);
     bool any = false;
-    for (std::size_t at = hash & mask_; entries_[at].slot_after != 0; at = next(at)) {
-      const storage::Place first = store_.place(entries_[at].slot_after - 1);
+    for (std::size_t at = hash & mask_; entries_[at].slot_plus_one != 0; at = next(at)) {
+      const storage::Place first = store_.place(entries_[at].slot_plus_one - 1);
       if (entries_[at].hash != hash) {
         continue;
       }
@@ -99,10 +99,10 @@ class EpisodeIndex final : public RowIndex {
   template <class End, class Each>
   void for_each_item_of(std::uint64_t episode, End end_of, Each each) noexcept {
     for (std::size_t at = 0; at < entries_.size(); ++at) {
-      if (entries_[at].slot_after == 0) {
+      if (entries_[at].slot_plus_one == 0) {
         continue;
       }
-      storage::Place place = store_.place(entries_[at].slot_after - 1);
+      storage::Place place = store_.place(entries_[at].slot_plus_one - 1);
       const float* const priorities = store_.priorities(place.chunk);
       // Rows without an item have no header of their own.
       for (const std::uint32_t end = end_of(place.chunk);
@@ -119,12 +119,12 @@ class EpisodeIndex final : public RowIndex {
  private:
   /// An entry of the table names the first row of a run.
   struct Entry {
-    std::uint32_t slot_after = 0;  ///< Its slot, plus 1; 0 if the entry is free.
+    std::uint32_t slot_plus_one = 0;  ///< Its slot, plus 1; 0 if the entry is free.
     std::uint32_t hash = 0;
   };
   /// The run to which the last item of a chunk belongs.
   struct Run {
-    std::uint64_t episode_after = 0;  ///< Its episode, plus 1; 0 before the first item.
+    std::uint64_t episode_plus_one = 0;  ///< Its episode, plus 1; 0 before the first item.
     std::uint64_t block = 0;
   };
 

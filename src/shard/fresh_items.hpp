@@ -27,12 +27,12 @@ class FreshItems final : public RowIndex {
   FreshItems(storage::ChunkStore& store, const ChunkQueue& queue, std::uint32_t first_chunk)
       : store_(store), queue_(queue), first_chunk_(first_chunk) {}
 
-  [[nodiscard]] bool on() const noexcept { return !turns_.empty(); }
+  [[nodiscard]] bool on() const noexcept { return !links_.empty(); }
   /// Items that are ingested from now on are fresh. Throws `std::bad_alloc`, with nothing changed.
   void track() {
     if (!on()) {
       base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
-      turns_.resize(queue_.size());
+      links_.resize(queue_.size());
       fresh_ = std::move(fresh);
     }
   }
@@ -49,7 +49,7 @@ class FreshItems final : public RowIndex {
       items += item ? 1U : 0U;
     }
     size_ += items;
-    if (items != 0 && !turn(rows.chunk).queued) {
+    if (items != 0 && !link(rows.chunk).queued) {
       append(rows.chunk, rows.begin);
     }
   }
@@ -59,7 +59,7 @@ class FreshItems final : public RowIndex {
     }
   }
   void emptied(std::uint32_t chunk) noexcept override {
-    if (turn(chunk).queued) {
+    if (link(chunk).queued) {
       remove(chunk);
     }
   }
@@ -71,7 +71,7 @@ class FreshItems final : public RowIndex {
   }
   void removed(std::uint32_t leaf, bool /*exhausted*/) noexcept override { forget(leaf); }
   [[nodiscard]] Memory memory() const noexcept override {
-    return {turns_.size() * store_.chunk_rows(), turns_.size() * sizeof(Turn)};
+    return {links_.size() * store_.chunk_rows(), links_.size() * sizeof(QueueLink)};
   }
 
   /// Takes items from the front of the queue, as many as there is room for their leaves. They are
@@ -80,7 +80,7 @@ class FreshItems final : public RowIndex {
     std::size_t taken = 0;
     while (taken < leaves.size() && oldest_ != storage::kNil) {
       const std::uint32_t chunk = oldest_;
-      Turn& own = turn(chunk);
+      QueueLink& own = link(chunk);
       for (; own.next < queue_[chunk].ingested && taken < leaves.size(); ++own.next) {
         leaves[taken] = leaf(chunk, own.next);
         taken += fresh(chunk, own.next);
@@ -94,13 +94,15 @@ class FreshItems final : public RowIndex {
   }
 
  private:
-  struct Turn {
+  struct QueueLink {
     std::uint32_t next = 0;  ///< The next row that the queue takes.
     std::uint32_t older = storage::kNil;
     std::uint32_t newer = storage::kNil;
     bool queued = false;
   };
-  [[nodiscard]] Turn& turn(std::uint32_t chunk) noexcept { return turns_[chunk - first_chunk_]; }
+  [[nodiscard]] QueueLink& link(std::uint32_t chunk) noexcept {
+    return links_[chunk - first_chunk_];
+  }
   [[nodiscard]] std::uint32_t leaf(std::uint32_t chunk, std::uint32_t row) const noexcept {
     return (chunk - first_chunk_) * store_.chunk_rows() + row;
   }
@@ -113,22 +115,22 @@ class FreshItems final : public RowIndex {
     fresh_[leaf] = 0;
   }
   void append(std::uint32_t chunk, std::uint32_t next) noexcept {
-    turn(chunk) = {next, youngest_, storage::kNil, true};
-    (youngest_ == storage::kNil ? oldest_ : turn(youngest_).newer) = chunk;
+    link(chunk) = {next, youngest_, storage::kNil, true};
+    (youngest_ == storage::kNil ? oldest_ : link(youngest_).newer) = chunk;
     youngest_ = chunk;
   }
   void remove(std::uint32_t chunk) noexcept {
-    const Turn own = turn(chunk);
-    (own.older == storage::kNil ? oldest_ : turn(own.older).newer) = own.newer;
-    (own.newer == storage::kNil ? youngest_ : turn(own.newer).older) = own.older;
-    turn(chunk) = {};
+    const QueueLink own = link(chunk);
+    (own.older == storage::kNil ? oldest_ : link(own.older).newer) = own.newer;
+    (own.newer == storage::kNil ? youngest_ : link(own.newer).older) = own.older;
+    link(chunk) = {};
   }
 
   storage::ChunkStore& store_;
   const ChunkQueue& queue_;
   const std::uint32_t first_chunk_;
   base::LazyArray<std::uint8_t> fresh_;  ///< By leaf: 1 if its item is fresh.
-  std::vector<Turn> turns_;              ///< By chunk.
+  std::vector<QueueLink> links_;         ///< By chunk.
   std::uint32_t oldest_ = storage::kNil;
   std::uint32_t youngest_ = storage::kNil;
   std::size_t size_ = 0;

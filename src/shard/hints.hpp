@@ -25,7 +25,7 @@ class Hints {
   class Hint {
    public:
     [[nodiscard]] T operator()() const noexcept { return value_.load(std::memory_order_relaxed); }
-    void tell(T value) noexcept {
+    void set(T value) noexcept {
       if ((*this)() != value) {
         value_.store(value, std::memory_order_relaxed);
       }
@@ -43,10 +43,10 @@ class Hints {
   }
   void publish(std::size_t selector, const SelectorSummary& summary) noexcept {
     Summary& hint = summaries_[selector];
-    hint.total.tell(summary.total);
-    hint.min_positive.tell(summary.min_positive);
-    hint.max.tell(summary.max);
-    hint.highest_seen.tell(summary.highest_seen);
+    hint.total.set(summary.total);
+    hint.min_positive.set(summary.min_positive);
+    hint.max.set(summary.max);
+    hint.highest_seen.set(summary.highest_seen);
   }
 
  private:

@@ -28,17 +28,17 @@ LockedShard::LockedShard(const Shared& shared, std::span<const std::unique_ptr<S
       bells_(shared.bells),
       hints_(shared.hints),
       first_chunk_(extent.first_chunk),
-      in_budget_(budget_.join()),
+      budget_index_(budget_.join()),
       tag_(tag),
       queue_(first_chunk_, extent.chunks),
       selection_(store_, rules, std::size_t{extent.chunks} * store_.chunk_rows()),
       removed_(budget_, std::size_t{extent.chunks} * store_.chunk_rows()),
       limit_(store_, queue_, budget_, selection_, first_chunk_, extras.draws_per_item,
-             extras.most_partial, extras.outdates),
+             extras.max_partial, extras.may_outdate),
       episodes_(store_, first_chunk_, extent.chunks, extras.episode_index),
       fresh_(store_, queue_, first_chunk_),
-      versions_(store_, std::size_t{extent.chunks} * store_.chunk_rows(), extras.outdates),
-      victims_(remover, {selection_, store_.chunk_rows(), queue_, limit_, budget_, in_budget_},
+      versions_(store_, std::size_t{extent.chunks} * store_.chunk_rows(), extras.may_outdate),
+      victims_(remover, {selection_, store_.chunk_rows(), queue_, limit_, budget_, budget_index_},
                extent) {}
 
 bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept {
@@ -49,7 +49,7 @@ bool LockedShard::ingest(std::span<const SelectorSummary> others, std::size_t ma
   backlog_.take(bells_, bells);
   // Evicting many steps at once costs less than evicting after each chunk.
   evict();
-  const std::size_t slack = budget_.most_excess(store_.chunk_rows());
+  const std::size_t slack = budget_.max_excess(store_.chunk_rows());
   for (; max_chunks != 0 && !backlog_.empty() && !budget_.exceeded(slack); --max_chunks) {
     ingest_chunk(backlog_.answer_oldest(bells), others);
     drop_outdated();
@@ -74,14 +74,14 @@ void LockedShard::ingest_chunk(const storage::News& news,
         static_cast<std::uint32_t>(priorities.size()) - count(priorities, storage::kNotAStep);
     const std::uint32_t without_item = count(priorities, storage::kStepWithoutItem);
     const Rows rows{chunk, state.ingested, published, steps, leaf(chunk, state.ingested)};
-    tell([&](auto& index) { index.enter(rows, others); });
+    notify_indices([&](auto& index) { index.enter(rows, others); });
     if (state.steps == 0) {
       // All earlier steps have been deselected, so no step before the new run is left.
       state.deselected = state.ingested;
       if (steps != 0) {
         state.turn = turn;
         queue_.append(chunk);
-        tell_oldest();
+        publish_oldest();
       }
     }
     state.ingested = published;
@@ -93,11 +93,11 @@ void LockedShard::ingest_chunk(const storage::News& news,
     budget_.add(steps);
   }
   state.closed = closed;
-  tell([&](auto& index) { index.changed(chunk); });
+  notify_indices([&](auto& index) { index.changed(chunk); });
   if (closed && state.steps == 0) {
     retire(chunk);
   } else if (closed) {
-    tell([&](auto& index) { index.filled(chunk); });
+    notify_indices([&](auto& index) { index.filled(chunk); });
   }
 }
 
@@ -131,9 +131,10 @@ void LockedShard::evict(bool others_busy) noexcept {
   }
 }
 
-void LockedShard::tell_oldest() noexcept {
+void LockedShard::publish_oldest() noexcept {
   const std::uint32_t oldest = queue_.oldest();
-  budget_.tell_oldest(in_budget_, oldest == storage::kNil ? storage::kNoTurn : queue_[oldest].turn);
+  budget_.publish_oldest(budget_index_,
+                         oldest == storage::kNil ? storage::kNoTurn : queue_[oldest].turn);
 }
 
 /// Deselects up to `steps` steps of a chunk, oldest first; returns how many.
@@ -155,18 +156,18 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
     }
   }
   const Rows rows{chunk, state.deselected, end, passed, leaf(chunk, state.deselected)};
-  tell([&](auto& index) { index.leave(rows); });
+  notify_indices([&](auto& index) { index.leave(rows); });
   state.deselected = end;
   state.steps -= static_cast<std::uint32_t>(passed);
   state.steps_without_item -= without_item;
   steps_ -= passed;
   steps_without_item_ -= without_item;
   evicted_ += passed;
-  tell([&](auto& index) { index.changed(chunk); });
+  notify_indices([&](auto& index) { index.changed(chunk); });
   if (state.steps == 0) {
     queue_.remove(chunk);
-    tell_oldest();
-    tell([&](auto& index) { index.emptied(chunk); });
+    publish_oldest();
+    notify_indices([&](auto& index) { index.emptied(chunk); });
     if (state.closed) {
       retire(chunk);
     }
@@ -178,7 +179,7 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
 /// it (I2).
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
-  tell([&](auto& index) { index.retire(chunk, state.ingested); });
+  notify_indices([&](auto& index) { index.retire(chunk, state.ingested); });
   const std::uint32_t generation = state.next_generation & ItemKey::kGenerationMask;
   state = ChunkState{};
   state.generation = generation;
@@ -209,8 +210,8 @@ Drawn LockedShard::draw(std::size_t selector, std::span<double> targets,
   own.draw(targets, slots.leaves, slots.weights);
   REPRISE_ASSERT(std::all_of(slots.weights.begin(), slots.weights.end(),
                              [](float weight) { return weight > 0.0F; }));
-  REPRISE_ASSERT(select::one_interval_each(slots.leaves));
-  return {slots.size(), hand_out(slots), total};
+  REPRISE_ASSERT(select::equal_leaves_are_adjacent(slots.leaves));
+  return {slots.size(), fill_slots(slots), total};
 }
 
 std::size_t LockedShard::list_items(std::uint32_t first, std::uint32_t count,
@@ -236,14 +237,14 @@ Drawn LockedShard::draw_items(std::size_t selector, const Slots& slots) noexcept
     leaves[live] = key.slot() - first_slot();
     live += in_selectors(key) ? 1U : 0U;
   }
-  live = with_weight(selector, leaves.first(live));
-  return {live, hand_out(slots.sub(0, live))};
+  live = drop_weightless(selector, leaves.first(live));
+  return {live, fill_slots(slots.sub(0, live))};
 }
 
 /// Drops the leaves of items of weight 0, which are never drawn (I4), in place; returns how many
 /// are left.
-std::size_t LockedShard::with_weight(std::size_t selector,
-                                     std::span<std::uint32_t> leaves) const noexcept {
+std::size_t LockedShard::drop_weightless(std::size_t selector,
+                                         std::span<std::uint32_t> leaves) const noexcept {
   const ShardSelector& own = selection_[selector];
   if (own.all_positive(leaves)) {
     return leaves.size();
@@ -262,13 +263,13 @@ Drawn LockedShard::draw_fresh(std::size_t selector, const Slots& slots) noexcept
     if (taken == 0) {
       break;
     }
-    items += with_weight(selector, rest.first(taken));
+    items += drop_weightless(selector, rest.first(taken));
   }
   hints_stale_ = true;
-  return {items, hand_out(slots.sub(0, items))};
+  return {items, fill_slots(slots.sub(0, items))};
 }
 
-std::size_t LockedShard::hand_out(const Slots& slots) noexcept {
+std::size_t LockedShard::fill_slots(const Slots& slots) noexcept {
   const auto [keys, places, leaves, pinned, weights, probabilities] = slots;
   std::size_t pins = 0;
   std::uint32_t last = storage::kNil;
@@ -288,7 +289,7 @@ std::size_t LockedShard::hand_out(const Slots& slots) noexcept {
   }
   pin(pinned.first(pins));
   hints_stale_ = hints_stale_ || fresh_.on();
-  tell([&](auto& index) { index.drawn(places.first(keys.size()), leaves); });
+  notify_indices([&](auto& index) { index.drawn(places.first(keys.size()), leaves); });
   return pins;
 }
 
@@ -409,7 +410,7 @@ void LockedShard::remove(storage::Place place) noexcept {
   hints_stale_ = true;
   const std::uint32_t item = leaf(place.chunk, place.row);
   const bool exhausted = limit_.exhausted(item);
-  tell([&](auto& index) { index.removed(item, exhausted); });
+  notify_indices([&](auto& index) { index.removed(item, exhausted); });
 }
 
 /// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
@@ -431,25 +432,25 @@ void LockedShard::publish_hints() noexcept {
     return;
   }
   hints_stale_ = false;
-  hints_.items.tell(items());
+  hints_.items.set(items());
   if (limit_.limited()) {
-    hints_.draws_left.tell(limit_.draws_left(steps_ - steps_without_item_));
+    hints_.draws_left.set(limit_.draws_left(steps_ - steps_without_item_));
   }
   if (limit_.on()) {
-    limit_.tell_front();
+    limit_.publish_front();
   }
-  hints_.outdated.tell(versions_.outdated());
-  hints_.fresh.tell(fresh_.size());
+  hints_.outdated.set(versions_.outdated());
+  hints_.fresh.set(fresh_.size());
   for (std::size_t s = 0; s < selection_.size(); ++s) {
     hints_.publish(s, selection_[s].summary());
   }
-  hints_.chunks.tell(queue_.length());
-  hints_.backlog.tell(!backlog_.empty());
+  hints_.chunks.set(queue_.length());
+  hints_.backlog.set(!backlog_.empty());
 }
 
 Counters LockedShard::counters() const noexcept {
   Counters counters{ingested_, evicted_, outdated_, 0, 0, pool_.touched(), {}};
-  tell([&](const auto& index) { counters.indices += index.memory(); });
+  notify_indices([&](const auto& index) { counters.indices += index.memory(); });
   // Relaxed throughout: statistics of words that other threads may be changing.
   for (std::uint32_t i = 0; i < counters.chunks_touched; ++i) {
     const storage::Chunk& chunk = store_.chunk(first_chunk_ + i);

@@ -32,12 +32,12 @@ namespace reprise::shard {
 /// Optional features of a shard.
 struct Extras {
   std::uint32_t draws_per_item = 0;  ///< The most draws of each item; 0: no limit.
-  std::size_t most_partial = 1;      ///< See DrawLimit.
+  std::size_t max_partial = 1;       ///< See DrawLimit.
   bool episode_index = false;
-  bool outdates = false;  ///< Whether items may become outdated (`PolicyVersions`).
+  bool may_outdate = false;  ///< Whether items may become outdated (`PolicyVersions`).
 
   /// Whether the shard may have items that cannot be drawn any more, besides removed ones.
-  [[nodiscard]] bool exhaust() const noexcept { return draws_per_item != 0 || outdates; }
+  [[nodiscard]] bool may_exhaust() const noexcept { return draws_per_item != 0 || may_outdate; }
 };
 
 /// Sums of weights of an episode's items: of those up to a position, and of those after it.
@@ -90,7 +90,7 @@ class LockedShard {
 
   /// Ingests at most `max_chunks` chunks that have rung, and evicts while the buffer is over its
   /// capacity from the victims that `Victims` chooses, if they are in this shard. It stops at
-  /// `Budget::most_excess`, where other shards have to evict. `others`: one summary per selector
+  /// `Budget::max_excess`, where other shards have to evict. `others`: one summary per selector
   /// with the maxima over all shards. True if chunks were left for the next call. The next stop of
   /// the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
@@ -190,7 +190,7 @@ class LockedShard {
   /// Writes the keys and places of the items of these leaves, pins their chunks, and tells the
   /// indices. Draws in a row from one chunk share a pin. Returns how many pins were taken.
   /// Overwrites the leaves.
-  std::size_t hand_out(const Slots& slots) noexcept;
+  std::size_t fill_slots(const Slots& slots) noexcept;
   /// Pins each of these chunks once.
   void pin(std::span<const std::uint32_t> chunks) noexcept {
     for (const std::uint32_t chunk : chunks) {
@@ -217,15 +217,15 @@ class LockedShard {
 
   /// Tells an event to every index that is on. `event` is a call of an index.
   template <class Event>
-  void tell(const Event& event) noexcept {
-    tell(*this, event);
+  void notify_indices(const Event& event) noexcept {
+    notify_indices(*this, event);
   }
   template <class Event>
-  void tell(const Event& event) const noexcept {
-    tell(*this, event);
+  void notify_indices(const Event& event) const noexcept {
+    notify_indices(*this, event);
   }
   template <class Self, class Event>
-  static void tell(Self& self, const Event& event) noexcept {
+  static void notify_indices(Self& self, const Event& event) noexcept {
     const auto one = [&](auto& index) {
       if (index.on()) {
         event(index);
@@ -243,7 +243,7 @@ class LockedShard {
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> others) noexcept;
   void restore_chunk(const ChunkImage& image, std::span<const SelectorSummary> others) noexcept;
   void drop_outdated() noexcept;
-  void tell_oldest() noexcept;
+  void publish_oldest() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
   void remove(storage::Place place) noexcept;
   /// Whether a key names a row that the selectors have. In them the row weighs 0 if it has no item,
@@ -263,8 +263,8 @@ class LockedShard {
            !removed_.has(leaf(place.chunk, place.row));
   }
   void retire(std::uint32_t chunk) noexcept;
-  [[nodiscard]] std::size_t with_weight(std::size_t selector,
-                                        std::span<std::uint32_t> leaves) const noexcept;
+  [[nodiscard]] std::size_t drop_weightless(std::size_t selector,
+                                            std::span<std::uint32_t> leaves) const noexcept;
   std::size_t drop_non_items(std::span<std::uint32_t> leaves, std::span<float> weights) noexcept;
   [[nodiscard]] std::uint32_t first_slot() const noexcept {
     return first_chunk_ * store_.chunk_rows();
@@ -279,7 +279,7 @@ class LockedShard {
   storage::DoorbellList<base::StdSync>& bells_;
   Hints& hints_;
   const std::uint32_t first_chunk_;
-  const std::uint32_t in_budget_;  ///< The shard's number in the budget.
+  const std::uint32_t budget_index_;  ///< The shard's number in the budget.
   const std::uint32_t tag_;
 
   ChunkQueue queue_;

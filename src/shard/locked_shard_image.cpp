@@ -63,7 +63,7 @@ void LockedShard::store(ShardImage& image) noexcept {
   for (std::uint32_t c = queue_.oldest(); c != storage::kNil; c = queue_[c].newer) {
     const ChunkState& state = queue_[c];
     const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
-      tell([&](auto& index) { index.store(leaves, image, image.items + done); });
+      notify_indices([&](auto& index) { index.store(leaves, image, image.items + done); });
     };
     const std::size_t items =
         for_each_item(store_.priorities(c), leaf(c, 0), state.deselected, state.ingested, each);
@@ -97,7 +97,7 @@ void LockedShard::restore(const ShardImage& image,
   for (const ChunkImage& chunk : image.chunks) {
     restore_chunk(chunk, others);
     const auto each = [&](std::span<const std::uint32_t> leaves, std::size_t done) {
-      tell([&](auto& index) { index.restore(leaves, image, at + done); });
+      notify_indices([&](auto& index) { index.restore(leaves, image, at + done); });
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         if (image.stored.front()[at + done + i] == kRemoved) {
           remove(place(leaves[i]));
@@ -146,7 +146,7 @@ void LockedShard::restore_chunk(const ChunkImage& image,
     budget_.remove(deselect(image.chunk, gone));
   }
   state.deselected = image.deselected;
-  tell([&](auto& index) { index.changed(image.chunk); });
+  notify_indices([&](auto& index) { index.changed(image.chunk); });
 }
 
 }  // namespace reprise::shard

@@ -39,9 +39,9 @@ struct Memory {
 inline constexpr std::size_t kItemsAtATime = 512;
 
 /// Data that a shard keeps about its rows, such as weights, draws and episodes. A `LockedShard`
-/// tells each event once to all its indices (`LockedShard::tell`). An index overrides the events
-/// that it has a use for. It is a final class, so the calls are not virtual ones, and an event that
-/// it does not override costs nothing.
+/// tells each event once to all its indices (`LockedShard::notify_indices`). An index overrides the
+/// events that it has a use for. It is a final class, so the calls are not virtual ones, and an
+/// event that it does not override costs nothing.
 ///
 /// Externally synchronised by the shard's lock. Events come per run of rows, per chunk or per
 /// batch; only items are removed one by one.

@@ -46,7 +46,7 @@ class Shard {
   [[nodiscard]] const ChunkPool& chunks() const noexcept { return chunks_; }
   /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
   /// caller has to look for sleeping samplers. The next stop of the data path is
-  /// `buffer::ShardSet::One::ingest`.
+  /// `buffer::ShardSet::Lock::ingest`.
   bool ring(std::uint32_t chunk, bool closing) noexcept {
     return bells_.ring(
         chunk, closing ? storage::kRung | storage::kClosed : storage::kRung,

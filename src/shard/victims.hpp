@@ -35,16 +35,16 @@ namespace reprise::shard {
 class Victims final : public ShardChunks, public RowIndex {
  public:
   /// The parts of the shard that the choice depends on.
-  struct From {
+  struct Inputs {
     const Selection& selection;
     std::uint32_t chunk_rows;
     const ChunkQueue& queue;
     const DrawLimit& limit;
     const Budget& budget;
-    std::uint32_t in_budget;  ///< The shard's number in the budget.
+    std::uint32_t budget_index;  ///< The shard's number in the budget.
   };
-  Victims(const Remover& remover, const From& from, const Extent& extent)
-      : from_(from),
+  Victims(const Remover& remover, const Inputs& inputs, const Extent& extent)
+      : inputs_(inputs),
         first_chunk_(extent.first_chunk),
         share_(extent.share),
         remover_(remover.make_shard_remover(*this)),
@@ -55,14 +55,14 @@ class Victims final : public ShardChunks, public RowIndex {
 
   // For the remover.
 
-  [[nodiscard]] std::uint32_t chunks() const noexcept override { return from_.queue.size(); }
-  [[nodiscard]] std::size_t selectors() const noexcept override { return from_.selection.size(); }
+  [[nodiscard]] std::uint32_t chunks() const noexcept override { return inputs_.queue.size(); }
+  [[nodiscard]] std::size_t selectors() const noexcept override { return inputs_.selection.size(); }
   [[nodiscard]] std::uint32_t steps(std::uint32_t chunk) const noexcept override {
-    return chunk < chunks() ? from_.queue[first_chunk_ + chunk].steps : 0;
+    return chunk < chunks() ? inputs_.queue[first_chunk_ + chunk].steps : 0;
   }
   [[nodiscard]] double weight(std::uint32_t chunk, std::size_t selector) const noexcept override {
     return chunk < chunks() && selector < selectors()
-               ? from_.selection[selector].sum(chunk * from_.chunk_rows, from_.chunk_rows)
+               ? inputs_.selection[selector].sum(chunk * inputs_.chunk_rows, inputs_.chunk_rows)
                : 0.0;
   }
 
@@ -73,11 +73,11 @@ class Victims final : public ShardChunks, public RowIndex {
     remover_->enters(chunk - first_chunk_);
   }
   void emptied(std::uint32_t chunk) noexcept override {
-    if (chunk == in_turn_) {
-      in_turn_ = storage::kNil;
+    if (chunk == alternate_victim_) {
+      alternate_victim_ = storage::kNil;
       oldest_next_ = !oldest_next_;
     }
-    if (from_.queue[chunk].closed) {
+    if (inputs_.queue[chunk].closed) {
       --filled_;
       victim_ = victim_ == chunk ? storage::kNil : victim_;
       remover_->leaves(chunk - first_chunk_);
@@ -93,7 +93,7 @@ class Victims final : public ShardChunks, public RowIndex {
     std::size_t known = 0;
     for (const storage::Place& place : places) {
       scratch[known] = place.chunk - first_chunk_;
-      known += from_.queue[place.chunk].closed ? 1U : 0U;
+      known += inputs_.queue[place.chunk].closed ? 1U : 0U;
     }
     remover_->sampled(scratch.first(known));
   }
@@ -103,34 +103,34 @@ class Victims final : public ShardChunks, public RowIndex {
   /// exhausted items that go first. So if the buffer is over its capacity, the shards are asked one
   /// after the other. With `others_busy` the shard evicts although others have older chunks.
   [[nodiscard]] DrawLimit::Victim next(std::size_t steps, bool others_busy) noexcept {
-    if (from_.limit.on()) {
-      if (const DrawLimit::Victim front = from_.limit.front(); front.steps != 0) {
+    if (inputs_.limit.on()) {
+      if (const DrawLimit::Victim front = inputs_.limit.front(); front.steps != 0) {
         return front;
       }
-      if (from_.limit.others_have_fronts()) {
+      if (inputs_.limit.others_have_fronts()) {
         return {};  // Even if they are busy, because otherwise a `Queue` would lose items.
       }
-      if (remover_ != nullptr && from_.budget.exhausted() != 0) {
-        if (steps == 0 || !from_.limit.has_its_part(share_)) {
+      if (remover_ != nullptr && inputs_.budget.exhausted() != 0) {
+        if (steps == 0 || !inputs_.limit.has_fair_share(share_)) {
           return {};
         }
         // The remover may spare exhausted items, so the oldest chunk takes turns with its choice.
-        in_turn_ = oldest_next_ ? from_.queue.oldest() : chosen();
-        return {in_turn_, from_.queue[in_turn_].steps};
+        alternate_victim_ = oldest_next_ ? inputs_.queue.oldest() : chosen();
+        return {alternate_victim_, inputs_.queue[alternate_victim_].steps};
       }
     }
     if (remover_ == nullptr) {
-      const std::uint32_t oldest = from_.queue.oldest();
-      const bool here =
-          oldest != storage::kNil &&
-          (others_busy || from_.budget.among_oldest(from_.in_budget, from_.queue[oldest].turn));
-      return here ? DrawLimit::Victim{oldest, from_.queue[oldest].steps} : DrawLimit::Victim{};
+      const std::uint32_t oldest = inputs_.queue.oldest();
+      const bool here = oldest != storage::kNil &&
+                        (others_busy || inputs_.budget.among_oldest(inputs_.budget_index,
+                                                                    inputs_.queue[oldest].turn));
+      return here ? DrawLimit::Victim{oldest, inputs_.queue[oldest].steps} : DrawLimit::Victim{};
     }
     if (steps <= share_) {
       return {};
     }
     const std::uint32_t chunk = chosen();
-    return {chunk, std::min<std::size_t>(steps - share_, from_.queue[chunk].steps)};
+    return {chunk, std::min<std::size_t>(steps - share_, inputs_.queue[chunk].steps)};
   }
 
  private:
@@ -139,7 +139,7 @@ class Victims final : public ShardChunks, public RowIndex {
   /// The remover's choice, or the oldest chunk if none is filled. The queue must not be empty.
   [[nodiscard]] std::uint32_t chosen() noexcept {
     if (filled_ == 0) {
-      return from_.queue.oldest();
+      return inputs_.queue.oldest();
     }
     if (victim_ == storage::kNil) {
       victim_ = ask_remover();
@@ -151,17 +151,17 @@ class Victims final : public ShardChunks, public RowIndex {
   /// O(chunks that are not filled).
   [[nodiscard]] std::uint32_t ask_remover() noexcept {
     const std::uint32_t victim = remover_->victim();
-    if (victim < from_.queue.size() && from_.queue[first_chunk_ + victim].filled()) {
+    if (victim < inputs_.queue.size() && inputs_.queue[first_chunk_ + victim].filled()) {
       return first_chunk_ + victim;
     }
-    std::uint32_t chunk = from_.queue.oldest();
-    while (!from_.queue[chunk].filled()) {
-      chunk = from_.queue[chunk].newer;
+    std::uint32_t chunk = inputs_.queue.oldest();
+    while (!inputs_.queue[chunk].filled()) {
+      chunk = inputs_.queue[chunk].newer;
     }
     return chunk;
   }
 
-  const From from_;
+  const Inputs inputs_;
   const std::uint32_t first_chunk_;
   const std::size_t share_;
   const std::unique_ptr<ShardRemover> remover_;
@@ -170,7 +170,8 @@ class Victims final : public ShardChunks, public RowIndex {
   std::uint32_t victim_ = storage::kNil;
   // Used only with a limit of draws.
   bool oldest_next_ = false;  ///< The next victim is the oldest chunk, not the remover's choice.
-  std::uint32_t in_turn_ = storage::kNil;  ///< The present victim of the two that take turns.
+  std::uint32_t alternate_victim_ =
+      storage::kNil;  ///< The present victim of the two that take turns.
 };
 
 }  // namespace reprise::shard

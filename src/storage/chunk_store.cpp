@@ -89,7 +89,7 @@ ChunkStore::FrameTotals ChunkStore::frame_totals() const noexcept {
   for (const Chunk& chunk : chunks_) {
     // Relaxed: statistics.
     totals.compressed += chunk.frame_bytes.load(std::memory_order_relaxed);
-    totals.as_they_are += chunk.frame_rows.load(std::memory_order_relaxed) * frame_bytes_;
+    totals.uncompressed += chunk.frame_rows.load(std::memory_order_relaxed) * frame_bytes_;
     totals.touched += whole(chunk.frame_bytes_touched.load(std::memory_order_relaxed), kPage);
   }
   return totals;

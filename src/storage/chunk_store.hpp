@@ -154,7 +154,7 @@ class ChunkStore {
   /// take uncompressed, and the memory that frames have touched so far. Relaxed: statistics.
   struct FrameTotals {
     std::size_t compressed = 0;
-    std::size_t as_they_are = 0;
+    std::size_t uncompressed = 0;
     std::size_t touched = 0;
   };
   [[nodiscard]] FrameTotals frame_totals() const noexcept;
@@ -175,12 +175,12 @@ class ChunkStore {
   void expect_full(std::uint32_t first, std::uint32_t chunks) const noexcept;
   /// Advice: the rows of a used chunk are about to be written anew. Only for the thread that took
   /// the chunk for this.
-  void forget(std::uint32_t chunk) const noexcept {
-    rows_.forget(chunk * chunk_bytes_, chunk_bytes_);
+  void wont_need(std::uint32_t chunk) const noexcept {
+    rows_.wont_need(chunk * chunk_bytes_, chunk_bytes_);
     // Only the touched part, because untouched memory would look like pages that were paged out.
     // Relaxed: the chunk is the caller's.
-    frames_.forget(chunk * frame_room_bytes_,
-                   chunks_[chunk].frame_bytes_touched.load(std::memory_order_relaxed));
+    frames_.wont_need(chunk * frame_room_bytes_,
+                      chunks_[chunk].frame_bytes_touched.load(std::memory_order_relaxed));
   }
   /// Bytes of disk space of the files; 0 without a file.
   [[nodiscard]] std::size_t disk_bytes() const noexcept {

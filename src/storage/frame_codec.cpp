@@ -49,7 +49,7 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
   // LZ4's format: the least distances of matches from the end of a block, and their least length.
   constexpr std::size_t kLastBegin = 12;
   constexpr std::size_t kLastEnd = 5;
-  constexpr std::size_t kLeast = 4;
+  constexpr std::size_t kMinMatch = 4;
   constexpr std::size_t kInToken = 15;
   static_assert(std::endian::native == std::endian::little, "The first byte is the lowest.");
   const std::size_t size = block.size();
@@ -68,7 +68,7 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
     if (bound > room - written) {
       return false;
     }
-    const std::size_t match = run - std::min(run, kLeast);
+    const std::size_t match = run - std::min(run, kMinMatch);
     std::byte* out = to + written;
     *out++ = static_cast<std::byte>(std::min(literals, kInToken) << 4U | std::min(match, kInToken));
     out = literals < kInToken ? out : put_length(out, literals - kInToken);

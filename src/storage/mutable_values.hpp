@@ -52,7 +52,7 @@ inline void put_value(std::byte* value, const std::byte* from, std::size_t bytes
 
 /// Calls `load` until it got values of one write. Waits only while another thread writes this step.
 template <class Load>
-void read_whole(const Version& version, const Load& load) noexcept {
+void read_consistent(const Version& version, const Load& load) noexcept {
   while (!version.try_read(load)) {
     std::this_thread::yield();
   }
@@ -60,7 +60,7 @@ void read_whole(const Version& version, const Load& load) noexcept {
 
 /// Calls `store` once no other thread writes this step.
 template <class Store>
-void write_whole(Version& version, const Store& store) noexcept {
+void write_consistent(Version& version, const Store& store) noexcept {
   while (!version.try_write(store)) {
     std::this_thread::yield();
   }

@@ -39,9 +39,9 @@ class Pages {
   void expect_full(std::size_t offset, std::size_t bytes) const noexcept {
     memory_.expect_full(offset, in_file() ? 0 : bytes);
   }
-  void forget(std::size_t offset, std::size_t bytes) const noexcept {
+  void wont_need(std::size_t offset, std::size_t bytes) const noexcept {
     if (in_file()) {
-      file_.forget(offset, bytes);
+      file_.wont_need(offset, bytes);
     }
   }
   void will_need(const std::byte* from, std::size_t bytes) const noexcept {

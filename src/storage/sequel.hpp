@@ -16,7 +16,7 @@ namespace reprise::storage {
 /// chunk, or name a slot whose chunk was used again. So readers check the step that they find in
 /// the slot.
 ///
-/// Progress: wait-free; `found` is lock-free. Relaxed throughout: the word publishes no data. The
+/// Progress: wait-free; `resolve` is lock-free. Relaxed throughout: the word publishes no data. The
 /// slot is read under a lock, which does.
 class Sequel {
  public:
@@ -29,9 +29,9 @@ class Sequel {
   }
 
   /// Notes that the episode goes on with the step of this mark. Only the chunk's writer.
-  void await(std::uint32_t mark) noexcept { word_.store(word(mark, kNil), base::Order::Relaxed); }
-  /// Sets the slot of the step of this mark. Does nothing if the word has changed since `await`.
-  void found(std::uint32_t mark, std::uint32_t slot) noexcept {
+  void expect(std::uint32_t mark) noexcept { word_.store(word(mark, kNil), base::Order::Relaxed); }
+  /// Sets the slot of the step of this mark. Does nothing if the word has changed since `expect`.
+  void resolve(std::uint32_t mark, std::uint32_t slot) noexcept {
     const std::uint64_t awaited = word(mark, kNil);
     std::uint64_t now = awaited;
     while (now == awaited && !word_.compare_exchange(now, word(mark, slot), base::Order::Relaxed,
@@ -40,7 +40,7 @@ class Sequel {
   }
 
   [[nodiscard]] std::uint64_t word() const noexcept { return word_.load(base::Order::Relaxed); }
-  /// The slot of the step of this mark, if `found` was called for it, or kNil.
+  /// The slot of the step of this mark, if `resolve` was called for it, or kNil.
   [[nodiscard]] std::uint32_t slot(std::uint32_t mark) const noexcept {
     const std::uint64_t now = word();
     return now >> 32U == mark ? static_cast<std::uint32_t>(now) : kNil;

@@ -24,12 +24,12 @@ class StreamRows {
 
   [[nodiscard]] bool on() const noexcept { return offset_ != 0; }
   [[nodiscard]] StreamRow of(const std::byte* row) const noexcept {
-    StreamRow is{};
-    std::memcpy(&is, row + offset_, sizeof(is));
-    return is;
+    StreamRow kind{};
+    std::memcpy(&kind, row + offset_, sizeof(kind));
+    return kind;
   }
-  void put(std::byte* row, StreamRow is) const noexcept {
-    std::memcpy(row + offset_, &is, sizeof(is));
+  void put(std::byte* row, StreamRow kind) const noexcept {
+    std::memcpy(row + offset_, &kind, sizeof(kind));
   }
   /// How many rows after a step's row the row of its window's next step is.
   [[nodiscard]] std::uint32_t to_next(const std::byte* row) const noexcept {

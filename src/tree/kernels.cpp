@@ -115,7 +115,7 @@ HWY_INLINE void store_bounds(U u, hn::Vec<U>* rows, std::uint32_t* to) {
       hn::Store(rows[i], u, to + i);
     }
   } else {
-    hn::Store(fold_in_any_order<kRows>(u, Least(), rows), u, to);
+    hn::Store(fold_in_any_order<kRows>(u, Minimum(), rows), u, to);
   }
 }
 
@@ -151,15 +151,15 @@ class LeafChildren {
   HWY_INLINE void bounds(U u, std::uint32_t* to) const {
     hn::Vec<U> rows[2 * kNodes];
     for (std::size_t j = 0; j < kNodes; ++j) {
-      auto most = load_bits(u, leaves(j));
-      auto least = hn::Sub(most, hn::Set(u, 1));
+      auto maximum = load_bits(u, leaves(j));
+      auto minimum = hn::Sub(maximum, hn::Set(u, 1));
       for (std::size_t i = hn::MaxLanes(U()); i < kLeavesPerNode; i += hn::MaxLanes(U())) {
         const auto v = load_bits(u, leaves(j) + i);
-        least = hn::Min(least, hn::Sub(v, hn::Set(u, 1)));
-        most = hn::Max(most, v);
+        minimum = hn::Min(minimum, hn::Sub(v, hn::Set(u, 1)));
+        maximum = hn::Max(maximum, v);
       }
-      rows[2 * j] = least;
-      rows[2 * j + 1] = hn::Not(most);
+      rows[2 * j] = minimum;
+      rows[2 * j + 1] = hn::Not(maximum);
     }
     store_bounds<2 * kNodes>(u, rows, to);
   }
@@ -174,8 +174,8 @@ class LeafChildren {
 /// The children of a block of nodes of a higher level: groups. `sums` also writes their steps.
 class GroupChildren {
  public:
-  HWY_INLINE GroupChildren(const Group* all, Steps* steps, const std::uint32_t* node)
-      : all_(all), steps_(steps), node_(node) {}
+  HWY_INLINE GroupChildren(const Group* all, Prefixes* prefixes, const std::uint32_t* node)
+      : all_(all), prefixes_(prefixes), node_(node) {}
 
   template <class D>
   HWY_INLINE hn::Vec<D> sums(D d) const {
@@ -197,7 +197,7 @@ class GroupChildren {
     for (std::size_t c = 0; c < kFanout; c += kLanes) {
       transpose(d, x + c);
       for (std::size_t j = 0; j < kLanes; ++j) {
-        hn::Store(x[c + j], d, steps_[node_[j]].before + c);
+        hn::Store(x[c + j], d, prefixes_[node_[j]].before + c);
       }
     }
     return all;
@@ -218,14 +218,14 @@ class GroupChildren {
     } else {
       for (std::size_t j = 0; j < kNodes; ++j) {
         const float* const minima = all_[node_[j]].bounds;
-        auto least = hn::Sub(load_bits(u, minima), one);
-        auto most = load_bits(u, minima + kFanout);
+        auto minimum = hn::Sub(load_bits(u, minima), one);
+        auto maximum = load_bits(u, minima + kFanout);
         for (std::size_t i = kLanes; i < kFanout; i += kLanes) {
-          least = hn::Min(least, hn::Sub(load_bits(u, minima + i), one));
-          most = hn::Max(most, load_bits(u, minima + kFanout + i));
+          minimum = hn::Min(minimum, hn::Sub(load_bits(u, minima + i), one));
+          maximum = hn::Max(maximum, load_bits(u, minima + kFanout + i));
         }
-        rows[2 * j] = least;
-        rows[2 * j + 1] = hn::Not(most);
+        rows[2 * j] = minimum;
+        rows[2 * j + 1] = hn::Not(maximum);
       }
       store_bounds<2 * kNodes>(u, rows, to);
     }
@@ -233,7 +233,7 @@ class GroupChildren {
 
  private:
   const Group* all_;
-  Steps* steps_;
+  Prefixes* prefixes_;
   const std::uint32_t* node_;
 };
 
@@ -257,7 +257,7 @@ HWY_INLINE void refresh_block(const Children& children, const std::uint32_t* nod
 /// Recomputes nodes block by block. children(first) returns the children of the block whose nodes
 /// begin at `first`.
 template <class Children>
-HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const Steps* steps,
+HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const Prefixes* prefixes,
                         const Children& children) {
   using Wide = Block<kFanout>;
   using Alone = Block<1>;
@@ -267,7 +267,7 @@ HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const S
       const std::size_t ahead = nodes[std::min(j + kAhead, nodes.size() - 1)];
       hwy::Prefetch(to[ahead / kFanout].sum);
       hwy::Prefetch(to[ahead / kFanout].bounds);
-      hwy::Prefetch(steps[ahead / kFanout].before);
+      hwy::Prefetch(prefixes[ahead / kFanout].before);
     }
     refresh_block<Wide>(children(&nodes[i]), &nodes[i], to);
   }
@@ -285,21 +285,21 @@ HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const S
 }
 
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
-                const Steps* steps) {
-  refresh(nodes, to, steps,
+                const Prefixes* prefixes) {
+  refresh(nodes, to, prefixes,
           [=](const std::uint32_t* node) HWY_ATTR { return LeafChildren(leaves, node); });
 }
 
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
-                const Steps* steps, Steps* from_steps) {
-  refresh(nodes, to, steps, [=](const std::uint32_t* node) HWY_ATTR {
-    return GroupChildren(from, from_steps, node);
+                const Prefixes* prefixes, Prefixes* from_prefixes) {
+  refresh(nodes, to, prefixes, [=](const std::uint32_t* node) HWY_ATTR {
+    return GroupChildren(from, from_prefixes, node);
   });
 }
 
 using Doubles = hn::CappedTag<double, kFanout>;
 
-void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
+void descend(const Prefixes* level, std::span<double> targets, std::uint32_t* nodes,
              const void* below) {
   const Doubles d;
   for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -309,13 +309,13 @@ void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes
     targets[i] -= before[child];
     const std::size_t node = nodes[i] * kFanout + child;
     nodes[i] = static_cast<std::uint32_t>(node);
-    hwy::Prefetch(static_cast<const char*>(below) + node * sizeof(Steps));
+    hwy::Prefetch(static_cast<const char*>(below) + node * sizeof(Prefixes));
   }
 }
 
-/// Does the work of `land` for as many draws as a vector has doubles.
-HWY_INLINE void land_block(const float* leaves, const double* targets, std::uint32_t* nodes,
-                           float* weights) {
+/// Does the work of `find_leaf` for as many draws as a vector has doubles.
+HWY_INLINE void find_leaf_block(const float* leaves, const double* targets, std::uint32_t* nodes,
+                                float* weights) {
   const Doubles d;
   const hn::RebindToUnsigned<Doubles> u;
   constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
@@ -344,12 +344,12 @@ HWY_INLINE void land_block(const float* leaves, const double* targets, std::uint
   }
 }
 
-void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
-          float* weights) {
+void find_leaf(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
+               float* weights) {
   constexpr std::size_t kLanes = hn::MaxLanes(Doubles());
   std::size_t i = 0;
   for (; i + kLanes <= targets.size(); i += kLanes) {
-    land_block(leaves, &targets[i], nodes + i, weights + i);
+    find_leaf_block(leaves, &targets[i], nodes + i, weights + i);
   }
   if (const std::size_t left = targets.size() - i; left != 0) {
     double last_targets[kLanes];
@@ -359,7 +359,7 @@ void land(const float* leaves, std::span<const double> targets, std::uint32_t* n
       last_targets[j] = targets[i + j % left];
       last_nodes[j] = nodes[i + j % left];
     }
-    land_block(leaves, last_targets, last_nodes, last_weights);
+    find_leaf_block(leaves, last_targets, last_nodes, last_weights);
     std::copy_n(last_nodes, left, nodes + i);
     std::copy_n(last_weights, left, weights + i);
   }
@@ -374,26 +374,26 @@ namespace reprise::tree {
 HWY_EXPORT(sum_leaves);
 HWY_EXPORT(sum_groups);
 HWY_EXPORT(descend);
-HWY_EXPORT(land);
+HWY_EXPORT(find_leaf);
 
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
-                const Steps* steps) noexcept {
-  HWY_DYNAMIC_DISPATCH(sum_leaves)(leaves, nodes, to, steps);
+                const Prefixes* prefixes) noexcept {
+  HWY_DYNAMIC_DISPATCH(sum_leaves)(leaves, nodes, to, prefixes);
 }
 
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
-                const Steps* steps, Steps* from_steps) noexcept {
-  HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to, steps, from_steps);
+                const Prefixes* prefixes, Prefixes* from_prefixes) noexcept {
+  HWY_DYNAMIC_DISPATCH(sum_groups)(from, nodes, to, prefixes, from_prefixes);
 }
 
-void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
+void descend(const Prefixes* level, std::span<double> targets, std::uint32_t* nodes,
              const void* below) noexcept {
   HWY_DYNAMIC_DISPATCH(descend)(level, targets, nodes, below);
 }
 
-void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
-          float* weights) noexcept {
-  HWY_DYNAMIC_DISPATCH(land)(leaves, targets, nodes, weights);
+void find_leaf(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
+               float* weights) noexcept {
+  HWY_DYNAMIC_DISPATCH(find_leaf)(leaves, targets, nodes, weights);
 }
 
 }  // namespace reprise::tree

@@ -24,35 +24,36 @@ static_assert(sizeof(Group) == 128);
 /// is the child on which the target falls. Its weight is above 0, and a target that rounding has
 /// carried beyond the sum falls on the last such child. It is computed when sums change, because
 /// more draws than changes pass a node.
-struct alignas(64) Steps {
+struct alignas(64) Prefixes {
   double before[kFanout];
 };
-static_assert(sizeof(Steps) == 64);
+static_assert(sizeof(Prefixes) == 64);
 
 // The kernels choose their instruction set at run time. Sums always associate in one way, pairs,
 // then quads, then eights, then sixteens, so that every instruction set gives the same bits and the
 // sum of a node equals the last of its children's prefix sums exactly.
 
 /// Recomputes nodes of the lowest level, numbered through all of `to`, from their leaves.
-/// Invariant I9: from all children, never by differences. The `steps` of `to` are only prefetched.
+/// Invariant I9: from all children, never by differences. The `prefixes` of `to` are only
+/// prefetched.
 void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group* to,
-                const Steps* steps) noexcept;
+                const Prefixes* prefixes) noexcept;
 
 /// Recomputes nodes of the level `to` from all of their children, the groups of the level `from`
 /// (invariant I9), and the steps of these groups.
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
-                const Steps* steps, Steps* from_steps) noexcept;
+                const Prefixes* prefixes, Prefixes* from_prefixes) noexcept;
 
 /// Moves each draw one level down. In: `nodes` holds groups of `level`; out: the child on which the
 /// target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and by
 /// rounding perhaps beyond its sum. `below` has a cache line for each child, which the next step
 /// down reads: it is prefetched.
-void descend(const Steps* level, std::span<double> targets, std::uint32_t* nodes,
+void descend(const Prefixes* level, std::span<double> targets, std::uint32_t* nodes,
              const void* below) noexcept;
 
 /// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, whose weight is
 /// above 0 and is written to `weights`.
-void land(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
-          float* weights) noexcept;
+void find_leaf(const float* leaves, std::span<const double> targets, std::uint32_t* nodes,
+               float* weights) noexcept;
 
 }  // namespace reprise::tree

@@ -27,7 +27,7 @@ struct Plus {
     return hn::Add(a, b);
   }
 };
-struct Least {
+struct Minimum {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
     return hn::Min(a, b);

@@ -125,16 +125,16 @@ HWY_INLINE Vector load(const double* from) {
 template <class T, class First, class Second>
 HWY_INLINE void map(std::span<const T> from, std::span<float> to, const First& first,
                     const Second& second) {
-  constexpr std::size_t kTogether = 8;
+  constexpr std::size_t kVectorsPerBlock = 8;
   const auto store = [&](Vector between, float* at)
                          HWY_ATTR { hn::StoreU(to_float(second(between)), Floats(), at); };
   std::size_t i = 0;
-  for (; i + kTogether * kLanes <= from.size(); i += kTogether * kLanes) {
-    Vector between[kTogether];
-    for (std::size_t j = 0; j < kTogether; ++j) {
+  for (; i + kVectorsPerBlock * kLanes <= from.size(); i += kVectorsPerBlock * kLanes) {
+    Vector between[kVectorsPerBlock];
+    for (std::size_t j = 0; j < kVectorsPerBlock; ++j) {
       between[j] = first(load(from.data() + i + j * kLanes));
     }
-    for (std::size_t j = 0; j < kTogether; ++j) {
+    for (std::size_t j = 0; j < kVectorsPerBlock; ++j) {
       store(between[j], to.data() + i + j * kLanes);
     }
   }

@@ -75,10 +75,10 @@ WeightTree::WeightTree(std::size_t leaves)
       shape_(leaves),
       leaves_(padded(leaves)),
       groups_(shape_.groups),
-      steps_(shape_.groups) {}
+      prefixes_(shape_.groups) {}
 
 std::size_t WeightTree::bytes(std::size_t leaves) noexcept {
-  return padded(leaves) * sizeof(float) + Shape(leaves).groups * (sizeof(Group) + sizeof(Steps));
+  return padded(leaves) * sizeof(float) + Shape(leaves).groups * (sizeof(Group) + sizeof(Prefixes));
 }
 
 void WeightTree::expect_leaves(std::size_t leaves) const noexcept {
@@ -87,7 +87,7 @@ void WeightTree::expect_leaves(std::size_t leaves) const noexcept {
   const std::size_t groups = leaves / (kLeavesPerNode * kFanout);
   leaves_.expect_full(0, leaves);
   groups_.expect_full(0, groups);
-  steps_.expect_full(0, groups);
+  prefixes_.expect_full(0, groups);
 }
 
 float WeightTree::min_positive() const noexcept {
@@ -182,12 +182,13 @@ void WeightTree::refresh_run(std::size_t first, std::size_t count) noexcept {
 }
 
 void WeightTree::refresh(std::span<std::uint32_t> nodes) noexcept {
-  sum_leaves(leaves_.data(), nodes, groups_of(0), steps_of(0));
+  sum_leaves(leaves_.data(), nodes, groups_of(0), prefixes_of(0));
   for (std::size_t level = 1; level < shape_.levels; ++level) {
     const std::size_t parents = shape_.level[level].nodes;
     nodes = parents <= std::min(kMaxMarked, 8 * nodes.size()) ? parents_by_marking(nodes, parents)
                                                               : parents_in_order(nodes);
-    sum_groups(groups_of(level - 1), nodes, groups_of(level), steps_of(level), steps_of(level - 1));
+    sum_groups(groups_of(level - 1), nodes, groups_of(level), prefixes_of(level),
+               prefixes_of(level - 1));
   }
 }
 
@@ -203,10 +204,10 @@ void WeightTree::find(std::span<double> targets, std::span<std::uint32_t> leaves
     }
     std::fill_n(nodes, count, 0U);
     for (std::size_t level = shape_.levels - 1; level-- > 0;) {
-      descend(steps_of(level), block, nodes,
-              level == 0 ? static_cast<const void*>(leaves_.data()) : steps_of(level - 1));
+      descend(prefixes_of(level), block, nodes,
+              level == 0 ? static_cast<const void*>(leaves_.data()) : prefixes_of(level - 1));
     }
-    land(leaves_.data(), block, nodes, weights.data() + done);
+    find_leaf(leaves_.data(), block, nodes, weights.data() + done);
   }
 }
 

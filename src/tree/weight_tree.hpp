@@ -84,11 +84,11 @@ class WeightTree {
   [[nodiscard]] Group* groups_of(std::size_t level) noexcept {
     return groups_.data() + shape_.level[level].first_group;
   }
-  [[nodiscard]] Steps* steps_of(std::size_t level) noexcept {
-    return steps_.data() + shape_.level[level].first_group;
+  [[nodiscard]] Prefixes* prefixes_of(std::size_t level) noexcept {
+    return prefixes_.data() + shape_.level[level].first_group;
   }
-  [[nodiscard]] const Steps* steps_of(std::size_t level) const noexcept {
-    return steps_.data() + shape_.level[level].first_group;
+  [[nodiscard]] const Prefixes* prefixes_of(std::size_t level) const noexcept {
+    return prefixes_.data() + shape_.level[level].first_group;
   }
   /// Recomputes these nodes of the lowest level and their ancestors. The list is overwritten.
   void refresh(std::span<std::uint32_t> nodes) noexcept;
@@ -98,7 +98,7 @@ class WeightTree {
   Shape shape_;
   base::LazyArray<float> leaves_;
   base::LazyArray<Group> groups_;
-  base::LazyArray<Steps> steps_;  ///< The steps of the groups; the root has none.
+  base::LazyArray<Prefixes> prefixes_;  ///< The steps of the groups; the root has none.
 };
 
 }  // namespace reprise::tree

@@ -265,7 +265,7 @@ void BatchView::refuse_missing(int which) {
       base::Call{call}, "the batch has unique frames; allowed: now_stacks, next_stacks, frames");
 }
 
-void BatchView::refuse_stream() {
+void BatchView::refuse_stream_column() {
   base::refuse<std::logic_error>(base::Call{"Batch"},
                                  "is_first, terminated and truncated: allowed with "
                                  "Sequences of end = ",
@@ -281,8 +281,8 @@ BatchView::Stacks BatchView::stacks(int which, AnyField field) const {
   const Column& column = columns[index];
   Stacks stacks{.first = column.data[which], .items = size};
   stacks.stack_bytes = stacks.stride_bytes = column.elements * element_bytes(field.dtype());
-  stacks.step_bytes = stacks.one_bytes = stacks.stack_bytes / steps;
-  stacks.frame_bytes = stacks.one_bytes / stack;
+  stacks.step_bytes = stacks.step_stack_bytes = stacks.stack_bytes / steps;
+  stacks.frame_bytes = stacks.step_stack_bytes / stack;
   if (unique_frames) {
     const bool of_steps = static_cast<const window::BatchStore&>(*this).window().has_steps();
     stacks.first = column.data[kFrames];

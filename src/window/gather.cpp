@@ -58,8 +58,8 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
 /// Copies the frames of all stacks, each once: those up to and including the first row, then those
 /// of the steps after it up to step `last`. A shorter window repeats its last frame; beyond step
 /// `last` there are zeros.
-void Gather::frames(const Copy& copy, const Part& part, std::uint32_t last,
-                    const detail::BatchView& batch, std::size_t place) const noexcept {
+void Gather::copy_frames(const Copy& copy, const Part& part, std::uint32_t last,
+                         const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t bytes = copy.bytes * batch.frames;
   std::byte* to = batch.columns[copy.field].data[detail::BatchView::kFrames] + place * bytes;
   const bool streamed = copy.bytes >= kStreamedFrame && batch.capacity >= kStreamedBatch / bytes;
@@ -92,7 +92,8 @@ void Gather::frames(const Copy& copy, const Part& part, std::uint32_t last,
   }
 }
 
-void Gather::observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept {
+void Gather::copy_observation(std::size_t field, const std::byte* row,
+                              std::byte* to) const noexcept {
   for (const Copy& copy : observations_) {
     if (copy.field == field) {
       std::memcpy(to, row + copy.offset, copy.bytes);
@@ -108,8 +109,8 @@ void Gather::observation(std::size_t field, const std::byte* row, std::byte* to)
 }
 
 /// Copies the recurrent state of the item's first step.
-void Gather::recurrent_state(const std::byte* row, const detail::BatchView& batch,
-                             std::size_t place) const noexcept {
+void Gather::copy_recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                                  std::size_t place) const noexcept {
   storage::StateNumber number = 0;
   std::memcpy(&number, row + storage::kStateNumberOffset, sizeof(number));
   const std::byte* const state = states_ + std::size_t{number} * state_stride_;
@@ -119,16 +120,16 @@ void Gather::recurrent_state(const std::byte* row, const detail::BatchView& batc
   }
 }
 
-void Gather::varying(const std::byte* row, const detail::BatchView& batch,
-                     std::size_t place) const noexcept {
+void Gather::copy_values_beside_rows(const std::byte* row, const detail::BatchView& batch,
+                                     std::size_t place) const noexcept {
   if (!mutable_.empty()) {
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
     const std::uint32_t length = std::min(header.length(), batch.steps);
-    mutable_steps(row, length, batch.steps - length, batch, place * batch.steps);
+    copy_mutable(row, length, batch.steps - length, batch, place * batch.steps);
   }
   if (!recurrent_.empty()) {
-    recurrent_state(row, batch, place);
+    copy_recurrent_state(row, batch, place);
   }
 }
 
@@ -176,14 +177,15 @@ void Gather::unpack(const storage::CompressedField& field, const Part& part, std
 }
 
 /// Decompresses a field of a window: the stack of each step, or with unique frames each frame once.
-void Gather::packed(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
-                    const detail::BatchView& batch, std::size_t place) const noexcept {
-  batch.unique_frames ? packed_once(field, part, stacks.last, batch, place)
-                      : packed_stacks(field, part, stacks, batch, place);
+void Gather::unpack_field(const storage::CompressedField& field, const Part& part,
+                          const Stacks& stacks, const detail::BatchView& batch,
+                          std::size_t place) const noexcept {
+  batch.unique_frames ? unpack_frames(field, part, stacks.last, batch, place)
+                      : unpack_stacks(field, part, stacks, batch, place);
 }
 
 /// Decompresses the stacks of a window's steps, and writes zeros for the steps that it lacks.
-void Gather::packed_stacks(const storage::CompressedField& field, const Part& part,
+void Gather::unpack_stacks(const storage::CompressedField& field, const Part& part,
                            const Stacks& stacks, const detail::BatchView& batch,
                            std::size_t place) const noexcept {
   const detail::BatchView::Column& column = batch.columns[field.field];
@@ -214,8 +216,9 @@ void Gather::packed_stacks(const storage::CompressedField& field, const Part& pa
 }
 
 /// Decompresses the frames of a window, each once.
-void Gather::packed_once(const storage::CompressedField& field, const Part& part, std::int64_t last,
-                         const detail::BatchView& batch, std::size_t place) const noexcept {
+void Gather::unpack_frames(const storage::CompressedField& field, const Part& part,
+                           std::int64_t last, const detail::BatchView& batch,
+                           std::size_t place) const noexcept {
   const std::size_t item = batch.frames * field.bytes;
   std::byte* const to = batch.columns[field.field].data[detail::BatchView::kFrames] + place * item;
   unpack(field, part, last, is_streamed(field.bytes, item, batch),

@@ -50,14 +50,16 @@ class Gather {
                      const detail::BatchView& batch, std::size_t offset) const noexcept = 0;
 
   /// Copies the observation of a row of a pinned chunk, which must be published.
-  void observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
+  void copy_observation(std::size_t field, const std::byte* row, std::byte* to) const noexcept;
 
   /// Whether items have values that a copy of their rows may lack: mutable columns, which may be
   /// replaced later, and recurrent states, which are not in rows.
-  [[nodiscard]] bool varies() const noexcept { return !mutable_.empty() || !recurrent_.empty(); }
+  [[nodiscard]] bool has_values_beside_rows() const noexcept {
+    return !mutable_.empty() || !recurrent_.empty();
+  }
   /// Copies only these values of the item that begins with `row`, as `items` does.
-  void varying(const std::byte* row, const detail::BatchView& batch,
-               std::size_t place) const noexcept;
+  void copy_values_beside_rows(const std::byte* row, const detail::BatchView& batch,
+                               std::size_t place) const noexcept;
 
   /// Bytes written per item, if stacks are whole.
   [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
@@ -85,18 +87,18 @@ class Gather {
     std::int64_t next;   ///< Steps from a stack to that of the next observation.
   };
 
-  void stack(const Copy& copy, const std::byte* row, std::uint64_t position,
-             std::byte* to) const noexcept;
-  void frames(const Copy& copy, const Part& part, std::uint32_t last,
-              const detail::BatchView& batch, std::size_t place) const noexcept;
-  void packed(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
-              const detail::BatchView& batch, std::size_t place) const noexcept;
-  void target(const std::byte* row, std::uint32_t length, bool terminated, float discount,
-              const detail::BatchView& batch, std::size_t place) const noexcept;
-  void mutable_steps(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
-                     const detail::BatchView& batch, std::size_t first) const noexcept;
-  void recurrent_state(const std::byte* row, const detail::BatchView& batch,
-                       std::size_t place) const noexcept;
+  void copy_stack(const Copy& copy, const std::byte* row, std::uint64_t position,
+                  std::byte* to) const noexcept;
+  void copy_frames(const Copy& copy, const Part& part, std::uint32_t last,
+                   const detail::BatchView& batch, std::size_t place) const noexcept;
+  void unpack_field(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
+                    const detail::BatchView& batch, std::size_t place) const noexcept;
+  void write_target(const std::byte* row, std::uint32_t length, bool terminated, float discount,
+                    const detail::BatchView& batch, std::size_t place) const noexcept;
+  void copy_mutable(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
+                    const detail::BatchView& batch, std::size_t first) const noexcept;
+  void copy_recurrent_state(const std::byte* row, const detail::BatchView& batch,
+                            std::size_t place) const noexcept;
 
   std::vector<Copy> observations_;  ///< Observations that are not compressed.
   std::vector<storage::CompressedField> packed_;
@@ -126,10 +128,10 @@ class Gather {
   template <class PlacesOf>
   void unpack(const storage::CompressedField& field, const Part& part, std::int64_t last,
               bool streamed, const PlacesOf& places_of) const noexcept;
-  void packed_stacks(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
+  void unpack_stacks(const storage::CompressedField& field, const Part& part, const Stacks& stacks,
                      const detail::BatchView& batch, std::size_t place) const noexcept;
-  void packed_once(const storage::CompressedField& field, const Part& part, std::int64_t last,
-                   const detail::BatchView& batch, std::size_t place) const noexcept;
+  void unpack_frames(const storage::CompressedField& field, const Part& part, std::int64_t last,
+                     const detail::BatchView& batch, std::size_t place) const noexcept;
 
   std::size_t item_bytes_ = 0;
 };
@@ -144,8 +146,8 @@ inline float load_float(const std::byte* from) noexcept {
 
 /// Copies the frames up to and including `row`, oldest first. Before the episode's first step there
 /// are none, so the first frame or zeros take their place.
-inline void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t position,
-                          std::byte* to) const noexcept {
+inline void Gather::copy_stack(const Copy& copy, const std::byte* row, std::uint64_t position,
+                               std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
   for (std::uint32_t lag = behind_; lag > 0; --lag) {
     if (lag > position && zeros_before_) {
@@ -161,9 +163,9 @@ inline void Gather::stack(const Copy& copy, const std::byte* row, std::uint64_t 
 /// R = sum over k of (product of the discounts of the steps before k) * reward[t + k], t being the
 /// step of `row` and k < length; the product over all these steps is the factor of the value of the
 /// observation after them. Accumulated in double.
-inline void Gather::target(const std::byte* row, std::uint32_t length, bool terminated,
-                           float discount, const detail::BatchView& batch,
-                           std::size_t place) const noexcept {
+inline void Gather::write_target(const std::byte* row, std::uint32_t length, bool terminated,
+                                 float discount, const detail::BatchView& batch,
+                                 std::size_t place) const noexcept {
   const auto per_step = [&](std::uint32_t k) {
     const auto gamma = static_cast<double>(discount);
     return discount_offset_ == 0 ? gamma : gamma * load_float(row + k * stride_ + discount_offset_);
@@ -188,15 +190,14 @@ inline void Gather::target(const std::byte* row, std::uint32_t length, bool term
 
 /// Copies the mutable columns of `length` rows, each row's as one update left them, to the steps of
 /// the batch from number `first` on, and zeros to the `beyond` steps after these.
-inline void Gather::mutable_steps(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
-                                  const detail::BatchView& batch,
-                                  std::size_t first) const noexcept {
+inline void Gather::copy_mutable(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
+                                 const detail::BatchView& batch, std::size_t first) const noexcept {
   const auto column = [&](const storage::MutableField& field, std::size_t k) {
     return batch.columns[field.field].data[detail::BatchView::kNow] + (first + k) * field.bytes;
   };
   const storage::Version* const versions = store_.version(row);
   for (std::uint32_t k = 0; k < length; ++k) {
-    storage::read_whole(versions[k], [&] {
+    storage::read_consistent(versions[k], [&] {
       for (const storage::MutableField& field : mutable_) {
         storage::get_value(row + k * stride_ + field.offset, column(field, k), field.bytes);
       }

@@ -41,7 +41,7 @@ class Kind {
   [[nodiscard]] virtual bool every_step() const noexcept { return true; }
   [[nodiscard]] virtual bool continues() const noexcept { return false; }
   [[nodiscard]] virtual std::uint32_t item_every() const noexcept { return 1; }
-  [[nodiscard]] virtual std::uint32_t most_between_items() const noexcept { return 1; }
+  [[nodiscard]] virtual std::uint32_t max_steps_between_items() const noexcept { return 1; }
   [[nodiscard]] virtual bool begins_item(std::uint64_t /*position*/, std::uint32_t /*length*/,
                                          bool /*ends*/) const noexcept {
     return true;
@@ -55,7 +55,7 @@ class Kind {
                                                             storage::ChunkStore& store) const = 0;
 
  protected:
-  static constexpr std::uint32_t kMost = 65535;  // The item header keeps a length in 16 bits.
+  static constexpr std::uint32_t kMaxLength = 65535;  // The item header keeps a length in 16 bits.
 
   /// Takes the options that all kinds have, whose ranges `make_kind` has checked.
   template <class Options>

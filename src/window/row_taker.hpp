@@ -11,12 +11,12 @@
 namespace reprise::window {
 
 /// Receives the rows of a sampler's items, which are then not copied into a batch.
-class RowTaker {
+class RowSink {
  public:
-  RowTaker() = default;
-  virtual ~RowTaker() = default;
-  RowTaker(const RowTaker&) = delete;
-  RowTaker& operator=(const RowTaker&) = delete;
+  RowSink() = default;
+  virtual ~RowSink() = default;
+  RowSink(const RowSink&) = delete;
+  RowSink& operator=(const RowSink&) = delete;
 
   /// Item i begins in the row at places[i], and has slot offset + i of the batch. The items' chunks
   /// are pinned, and no lock is held.

@@ -22,25 +22,26 @@ class SequenceGather final : public Gather {
              const detail::BatchView& batch, std::size_t offset) const noexcept override;
 
  private:
-  void part(const Part& part, const Targets& targets, const detail::BatchView& batch,
-            std::size_t place) const noexcept;
-  void of_stream(const std::byte* row, std::uint64_t position, const Targets& targets,
-                 const detail::BatchView& batch, std::size_t place) const noexcept;
-  void each_target(const Part& part, const Targets& targets, const detail::BatchView& batch,
-                   std::size_t first) const noexcept;
-  void steps(const Copy& copy, const Part& part, const std::byte* row,
-             std::byte* to) const noexcept;
-  void stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
-              std::byte* to) const noexcept;
+  void copy_part(const Part& part, const Targets& targets, const detail::BatchView& batch,
+                 std::size_t place) const noexcept;
+  void copy_stream_item(const std::byte* row, std::uint64_t position, const Targets& targets,
+                        const detail::BatchView& batch, std::size_t place) const noexcept;
+  void write_targets(const Part& part, const Targets& targets, const detail::BatchView& batch,
+                     std::size_t first) const noexcept;
+  void copy_steps(const Copy& copy, const Part& part, const std::byte* row,
+                  std::byte* to) const noexcept;
+  void copy_stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
+                   std::byte* to) const noexcept;
 };
 
 /// Writes the return and discount of each step, and zeros beyond the last one.
-void SequenceGather::each_target(const Part& part, const Targets& targets,
-                                 const detail::BatchView& batch, std::size_t first) const noexcept {
+void SequenceGather::write_targets(const Part& part, const Targets& targets,
+                                   const detail::BatchView& batch,
+                                   std::size_t first) const noexcept {
   for (std::uint32_t t = 0; t < part.length; ++t) {
     const std::uint32_t steps = std::min(targets.n_step, part.length - t);
-    target(part.row + t * stride_, steps, part.terminated && t + steps == part.length,
-           targets.discount, batch, first + t);
+    write_target(part.row + t * stride_, steps, part.terminated && t + steps == part.length,
+                 targets.discount, batch, first + t);
   }
   const auto clear = [&](void* column) {
     std::fill_n(static_cast<float*>(column) + first + part.length, part.beyond, 0.0F);
@@ -68,12 +69,13 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
     const std::uint64_t position = header.position();
     const std::uint32_t length = stream_rows_.on() ? ahead_ : header.length();
     if (stream_rows_.on()) {
-      of_stream(row, position, targets, batch, place);
+      copy_stream_item(row, position, targets, batch, place);
     } else {
-      part({row, position, length, 0, ahead_ - length, header.terminated()}, targets, batch, place);
+      copy_part({row, position, length, 0, ahead_ - length, header.terminated()}, targets, batch,
+                place);
     }
     if (!recurrent_.empty()) {
-      recurrent_state(row, batch, place);
+      copy_recurrent_state(row, batch, place);
     }
     batch.episodes[place] = header.episode;
     batch.positions[place] = position;
@@ -83,8 +85,9 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
 
 /// Copies an item of a stream episode by episode, and writes `is_first`, `terminated` and
 /// `truncated` of its steps.
-void SequenceGather::of_stream(const std::byte* row, std::uint64_t position, const Targets& targets,
-                               const detail::BatchView& batch, std::size_t place) const noexcept {
+void SequenceGather::copy_stream_item(const std::byte* row, std::uint64_t position,
+                                      const Targets& targets, const detail::BatchView& batch,
+                                      std::size_t place) const noexcept {
   bool* const first = batch.is_first + place * ahead_;
   bool* const terminated = batch.terminated + place * ahead_;
   bool* const truncated = batch.truncated + place * ahead_;
@@ -94,60 +97,60 @@ void SequenceGather::of_stream(const std::byte* row, std::uint64_t position, con
   Part one{row, position};
   for (std::uint32_t t = 0; t < ahead_; ++t) {
     const std::byte* const own = one.row + one.length * stride_;
-    const storage::StreamRow is = stream_rows_.of(own);
+    const storage::StreamRow end_kind = stream_rows_.of(own);
     const bool goes_on = t + 1 < ahead_;
     const std::uint32_t to_next = goes_on ? stream_rows_.to_next(own) : 1;
-    const bool ends = is != storage::StreamRow::Continue || to_next != 1;
+    const bool ends = end_kind != storage::StreamRow::Continue || to_next != 1;
     ++one.length;
     if (goes_on && !ends) {
       continue;
     }
-    one.terminated = is == storage::StreamRow::Terminated;
+    one.terminated = end_kind == storage::StreamRow::Terminated;
     first[one.at] = one.position == 0;
     terminated[t] = one.terminated;
     truncated[t] = ends && !one.terminated;
-    part(one, targets, batch, place);
+    copy_part(one, targets, batch, place);
     one = {own + to_next * stride_, 0, 0, t + 1};
   }
 }
 
 /// Copies steps of one episode to their places in an item.
-void SequenceGather::part(const Part& part, const Targets& targets, const detail::BatchView& batch,
-                          std::size_t place) const noexcept {
+void SequenceGather::copy_part(const Part& part, const Targets& targets,
+                               const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t first = place * ahead_ + part.at;
   for (const Copy& copy : observations_) {
     std::byte* const* const data = batch.columns[copy.field].data;
     const std::size_t begin = first * copy.bytes * (behind_ + 1);
     if (batch.unique_frames) {
-      frames(copy, part, part.length, batch, place);
+      copy_frames(copy, part, part.length, batch, place);
     } else if (behind_ == 0) {
-      steps(copy, part, part.row, data[detail::BatchView::kNow] + begin);
-      steps(copy, part, part.row + stride_, data[detail::BatchView::kNext] + begin);
+      copy_steps(copy, part, part.row, data[detail::BatchView::kNow] + begin);
+      copy_steps(copy, part, part.row + stride_, data[detail::BatchView::kNext] + begin);
     } else {
-      stacks(copy, part, 0, data[detail::BatchView::kNow] + begin);
-      stacks(copy, part, 1, data[detail::BatchView::kNext] + begin);
+      copy_stacks(copy, part, 0, data[detail::BatchView::kNow] + begin);
+      copy_stacks(copy, part, 1, data[detail::BatchView::kNext] + begin);
     }
   }
   for (const storage::CompressedField& field : packed_) {
-    packed(field, part, {part.length, part.length, 1}, batch, place);
+    unpack_field(field, part, {part.length, part.length, 1}, batch, place);
   }
   for (const Copy& copy : columns_) {
-    steps(copy, part, part.row,
-          batch.columns[copy.field].data[detail::BatchView::kNow] + first * copy.bytes);
+    copy_steps(copy, part, part.row,
+               batch.columns[copy.field].data[detail::BatchView::kNow] + first * copy.bytes);
   }
   if (!mutable_.empty()) {
-    mutable_steps(part.row, part.length, part.beyond, batch, first);
+    copy_mutable(part.row, part.length, part.beyond, batch, first);
   }
   if (targets.n_step != 0) {
-    each_target(part, targets, batch, first);
+    write_targets(part, targets, batch, first);
   } else {
-    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // That of the item's last part stays.
+    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // The last part's value remains.
   }
 }
 
 /// Copies one field of the rows from `row` on; zeros for the steps beyond them.
-void SequenceGather::steps(const Copy& copy, const Part& part, const std::byte* row,
-                           std::byte* to) const noexcept {
+void SequenceGather::copy_steps(const Copy& copy, const Part& part, const std::byte* row,
+                                std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
   with_size(copy.bytes, [=, length = part.length, stride = stride_](auto size) {
     for (std::uint32_t k = 0; k < length; ++k) {
@@ -159,12 +162,12 @@ void SequenceGather::steps(const Copy& copy, const Part& part, const std::byte* 
   }
 }
 
-/// Like `steps`, for stacks: that of the observation `ahead` steps after each step.
-void SequenceGather::stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
-                            std::byte* to) const noexcept {
+/// Like `copy_steps`, for stacks: that of the observation `ahead` steps after each step.
+void SequenceGather::copy_stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
+                                 std::byte* to) const noexcept {
   const std::size_t bytes = (std::size_t{behind_} + 1) * copy.bytes;
   for (std::uint32_t k = 0; k < part.length; ++k) {
-    stack(copy, part.row + (k + ahead) * stride_, part.position + k + ahead, to + k * bytes);
+    copy_stack(copy, part.row + (k + ahead) * stride_, part.position + k + ahead, to + k * bytes);
   }
   std::memset(to + part.length * bytes, 0, part.beyond * bytes);
 }
@@ -175,11 +178,11 @@ constexpr std::string_view kOfStream[] = {"is_first", "terminated", "truncated"}
 class SequencesKind final : public Kind {
  public:
   explicit SequencesKind(const Sequences& window) : Kind("Sequences", window), window_(window) {
-    base::require(window.burn_in <= kMost - window.length, base::StrategyOf{"Sequences"},
+    base::require(window.burn_in <= kMaxLength - window.length, base::StrategyOf{"Sequences"},
                   "burn_in is ", window.burn_in, "; allowed: 0 to 65535 - length");
-    base::require(!continues() || ahead() <= kMost / 2, base::StrategyOf{"Sequences"}, "end is ",
-                  base::Enumerator{"Continue"}, ", and burn_in + length is ", ahead(),
-                  "; allowed: at most ", kMost / 2);
+    base::require(!continues() || ahead() <= kMaxLength / 2, base::StrategyOf{"Sequences"},
+                  "end is ", base::Enumerator{"Continue"}, ", and burn_in + length is ", ahead(),
+                  "; allowed: at most ", kMaxLength / 2);
   }
 
   [[nodiscard]] std::uint32_t ahead() const noexcept override {
@@ -200,7 +203,7 @@ class SequencesKind final : public Kind {
   [[nodiscard]] std::uint32_t item_every() const noexcept override {
     return window_.end == SequenceEnd::Overlap || continues() ? 1 : window_.period;
   }
-  [[nodiscard]] std::uint32_t most_between_items() const noexcept override {
+  [[nodiscard]] std::uint32_t max_steps_between_items() const noexcept override {
     return window_.period;
   }
   [[nodiscard]] bool begins_item(std::uint64_t position, std::uint32_t length,

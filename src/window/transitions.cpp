@@ -49,25 +49,25 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const Targe
     for (const Copy& copy : observations_) {
       const detail::BatchView::Column& column = batch.columns[copy.field];
       if (batch.unique_frames) {
-        frames(copy, {row, position, length}, ahead_, batch, place);
+        copy_frames(copy, {row, position, length}, ahead_, batch, place);
         continue;
       }
       const std::size_t bytes = copy.bytes * (behind_ + 1);
-      stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
-      stack(copy, row + length * stride_, position + length,
-            column.data[detail::BatchView::kNext] + place * bytes);
+      copy_stack(copy, row, position, column.data[detail::BatchView::kNow] + place * bytes);
+      copy_stack(copy, row + length * stride_, position + length,
+                 column.data[detail::BatchView::kNext] + place * bytes);
     }
     for (const storage::CompressedField& field : packed_) {
-      packed(field, {row, position, length}, {ahead_, 1, length}, batch, place);
+      unpack_field(field, {row, position, length}, {ahead_, 1, length}, batch, place);
     }
     for (const Copy& copy : columns_) {
       copy_bytes(batch.columns[copy.field].data[detail::BatchView::kNow] + place * copy.bytes,
                  row + copy.offset, copy.bytes);
     }
     if (!mutable_.empty()) {
-      mutable_steps(row, 1, 0, batch, place);
+      copy_mutable(row, 1, 0, batch, place);
     }
-    target(row, length, header.terminated(), targets.discount, batch, place);
+    write_target(row, length, header.terminated(), targets.discount, batch, place);
     batch.episodes[place] = header.episode;
     batch.positions[place] = position;
     batch.lengths[place] = length;

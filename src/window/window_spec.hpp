@@ -90,8 +90,8 @@ class WindowSpec {
   [[nodiscard]] std::uint32_t item_every() const noexcept { return kind_->item_every(); }
 
   /// The most steps from the first step of an item to that of the next one in its episode.
-  [[nodiscard]] std::uint32_t most_between_items() const noexcept {
-    return kind_->most_between_items();
+  [[nodiscard]] std::uint32_t max_steps_between_items() const noexcept {
+    return kind_->max_steps_between_items();
   }
 
   /// Values of a field that a batch holds per item: those of each step, for observations a stack.

@@ -24,9 +24,9 @@ class BookedInserts {
   }
   /// Ends the turn that `poll` keeps, if there is one.
   void give_up_turn() noexcept {
-    if (standing_) {
-      leave(*standing_);
-      standing_.reset();
+    if (polled_turn_) {
+      leave(*polled_turn_);
+      polled_turn_.reset();
     }
   }
 
@@ -45,11 +45,12 @@ class BookedInserts {
     // The call takes its turn before its wait is counted, so a call that is seen to wait has a
     // turn.
     Booking booking;
-    static_cast<void>(core_.writer_turns.come(booking));
+    static_cast<void>(core_.writer_turns.enqueue(booking));
     limiter::Wait wait(terms, &core_.writers_for_limiter, &core_.room_event,
                        &core_.writer_turns.event());
-    std::optional<limiter::WaitEnd> end =
-        wait.refused() ? limiter::WaitEnd::Stopped : core_.writer_turns.come(booking, wait);
+    std::optional<limiter::WaitEnd> end = wait.refused()
+                                              ? limiter::WaitEnd::Stopped
+                                              : core_.writer_turns.wait_for_turn(booking, wait);
     if (!end) {
       end = wait_for_booking(booking, wait);
     }
@@ -61,17 +62,17 @@ class BookedInserts {
   /// its turn until there is one.
   [[nodiscard]] bool poll() noexcept {
     bool known = true;
-    if (left_ == 0 && !standing_ && !core_.writer_turns.anybody()) {
+    if (left_ == 0 && !polled_turn_ && !core_.writer_turns.anybody()) {
       left_ = book(known);
     }
     if (left_ != 0) {
       return true;
     }
-    Booking& booking = standing_ ? *standing_ : standing_.emplace();
-    if (core_.writer_turns.come(booking) &&
+    Booking& booking = polled_turn_ ? *polled_turn_ : polled_turn_.emplace();
+    if (core_.writer_turns.enqueue(booking) &&
         core_.writer_turns.ask(booking, [&](Turn& turn) { return book(turn, known); })) {
       leave(booking);
-      standing_.reset();
+      polled_turn_.reset();
     }
     return left_ != 0;
   }
@@ -105,7 +106,7 @@ class BookedInserts {
       if (const auto end = wait.over()) {
         return end;
       }
-      wait.sleep(registration, ticket, known ? kLookAgain : kLookAgainSoon);
+      wait.sleep(registration, ticket, known ? kPollInterval : kShortPollInterval);
     }
   }
 
@@ -119,17 +120,17 @@ class BookedInserts {
     const auto wanting = [this] { return core_.shards().items() < core_.sampler_turns.demand(); };
     known = true;
     for (std::size_t s = 0; s < core_.shards().size(); ++s) {
-      if (!limiter.is_queue() && core_.counted() >= enough && !wanting()) {
+      if (!limiter.is_queue() && core_.limiter_items() >= enough && !wanting()) {
         break;
       }
       // After all shards' locks were taken, either the count lacks the items that were drawn for
       // the last time, or their sampler sees that this writer is registered, and wakes it (E1).
-      known = core_.shards().help(s) && known;
+      known = core_.shards().help_ingest(s) && known;
     }
     if (!known) {
       return enough;
     }
-    return !limiter.is_queue() && wanting() ? 0 : core_.counted();
+    return !limiter.is_queue() && wanting() ? 0 : core_.limiter_items();
   }
 
   bool book(Turn& turn, bool& known) noexcept {
@@ -152,13 +153,13 @@ class BookedInserts {
 
   /// The longest sleep between two requests: eviction below the minimum of a ratio lets inserts
   /// through, and wakes nobody.
-  static constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(10);
+  static constexpr std::chrono::nanoseconds kPollInterval = std::chrono::milliseconds(10);
   /// The longest sleep while another thread holds a shard's lock, because its release wakes nobody.
-  static constexpr std::chrono::nanoseconds kLookAgainSoon = std::chrono::microseconds(100);
+  static constexpr std::chrono::nanoseconds kShortPollInterval = std::chrono::microseconds(100);
 
   buffer::BufferCore& core_;
   std::size_t left_;
-  std::optional<Booking> standing_;  ///< The turn that `poll` keeps.
+  std::optional<Booking> polled_turn_;  ///< The turn that `poll` keeps.
 };
 
 }  // namespace reprise::writer

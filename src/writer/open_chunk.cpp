@@ -51,7 +51,7 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
   const auto open = [&](std::size_t s) { return core.shards()[s].chunks().take_open(); };
   const auto recycled = [&](std::size_t s) { return core.shards()[s].chunks().take_recycled(); };
   const auto helped = [&](std::size_t s) {
-    core.shards().help(s);
+    core.shards().help_ingest(s);
     return core.shards()[s].chunks().take_recycled();
   };
   const auto fresh = [&](std::size_t s) {
@@ -70,7 +70,7 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
   // A shard's news are ingested before it gets more, because otherwise other shards would evict
   // younger steps.
   if (chunk == kNil && core.shards()[home].maybe_rung()) {
-    core.shards().help(home);
+    core.shards().help_ingest(home);
   }
   for (const std::size_t count : {std::size_t{1}, shards}) {
     try_shards(count, recycled);
@@ -94,8 +94,8 @@ OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
     packer_.emplace(core_.format(), core_.store());
   }
   if (core_.slots().writer_position(slot).next_shard == kNil) {
-    core_.slots().note(slot,
-                       {.next_shard = static_cast<std::uint32_t>(slot % core_.shards().size())});
+    core_.slots().set_position(
+        slot, {.next_shard = static_cast<std::uint32_t>(slot % core_.shards().size())});
   }
 }
 
@@ -115,12 +115,13 @@ void OpenChunk::leave() noexcept {
       announce(true);
     } else {
       core_.store().chunk(chunk_).cursor = row_;
-      shard_->chunks().hand_over(chunk_);
+      shard_->chunks().leave_open(chunk_);
     }
   }
   // The next writer in this slot begins with the next shard, because otherwise shards would fill
   // unevenly where writers live for only a few steps.
-  core_.slots().note(slot_, {.next_shard = core_.slots().writer_position(slot_).next_shard});
+  core_.slots().set_position(slot_,
+                             {.next_shard = core_.slots().writer_position(slot_).next_shard});
 }
 
 void OpenChunk::begin() noexcept {
@@ -170,7 +171,7 @@ void OpenChunk::end_stream() noexcept {
   announce(false);
 }
 
-void OpenChunk::keep_state(std::uint32_t row, const std::byte* state) noexcept {
+void OpenChunk::store_state(std::uint32_t row, const std::byte* state) noexcept {
   const storage::StateNumber number = core_.store().take_state(chunk_);
   std::memcpy(core_.store().state(number), state, core_.store().state_stride());
   std::memcpy(stored(row) + storage::kStateNumberOffset, &number, sizeof(number));
@@ -181,16 +182,16 @@ void OpenChunk::move_on(std::uint32_t open, std::uint32_t mark) noexcept {
   const std::uint32_t first =
       row_ - open - std::min(core_.window().behind(), row_ - open - segment_);
   if (!core_.layout().mutable_fields().empty()) {
-    keep_changing(first);
+    copy_to_tail(first);
   } else if (!packer_) {
     std::memcpy(tail_.get(), at(first), (end_of_rows() - first) * core_.store().row_stride());
   }
   if (packer_) {
     packer_->renumber(first);
   }
-  left_ = chunk_;
+  previous_chunk_ = chunk_;
   mark_ = mark;
-  core_.store().chunk(left_).sequel.await(mark_);
+  core_.store().chunk(previous_chunk_).sequel.expect(mark_);
   const std::uint32_t context = row_ - first;
   announce(true);
   row_ = context;
@@ -201,7 +202,7 @@ void OpenChunk::move_on(std::uint32_t open, std::uint32_t mark) noexcept {
 /// Copies rows from `first` to the current one into the tail; with compressed fields only mutable
 /// values, because the packer has the rest. Rows before the current one may be published, so their
 /// mutable values are read as samplers read them.
-void OpenChunk::keep_changing(std::uint32_t first) noexcept {
+void OpenChunk::copy_to_tail(std::uint32_t first) noexcept {
   const storage::RowLayout& from = core_.chunk_layout();
   const storage::RowLayout& kept = core_.layout();
   for (std::uint32_t row = first; row < row_; ++row) {
@@ -209,7 +210,7 @@ void OpenChunk::keep_changing(std::uint32_t first) noexcept {
     if (!packer_) {
       std::memcpy(to, stored(row), from.mutable_begin());
     }
-    storage::read_whole(*core_.store().version(stored(row)), [&] {
+    storage::read_consistent(*core_.store().version(stored(row)), [&] {
       for (std::size_t i = 0; i < from.mutable_fields().size(); ++i) {
         const storage::MutableField& field = from.mutable_fields()[i];
         storage::get_value(stored(row) + field.offset, to + kept.mutable_fields()[i].offset,
@@ -247,7 +248,7 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
     // However short the wait was, it does not fail while there is a chunk, unless the hook ended
     // it, because its caller may rely on the step not being taken.
     if ((only_try || !wait.refused()) && take_with_tail(true)) {
-      wait.found();
+      wait.clear_end();
       return std::nullopt;
     }
     if (end == limiter::WaitEnd::TimedOut && disk_error_ == 0) {
@@ -289,7 +290,7 @@ void OpenChunk::announce(bool closing) noexcept {
     row_ = segment_ = published_ = announced_ = 0;
     WriterPosition position = core_.slots().writer_position(slot_);
     position.chunk = kNil;
-    core_.slots().note(slot_, position);
+    core_.slots().set_position(slot_, position);
   }
 }
 
@@ -306,7 +307,7 @@ bool OpenChunk::take(bool urgent) noexcept {
         (core_.shards().index_of_chunk(position.chunk) + 1) % core_.shards().size());
   }
   enter(position.chunk);
-  core_.slots().note(slot_, position);
+  core_.slots().set_position(slot_, position);
   return true;
 }
 
@@ -338,8 +339,8 @@ bool OpenChunk::take_with_tail(bool urgent) noexcept {
     std::memcpy(at(segment_), tail_.get(), (row_ - segment_ + 2) * core_.store().row_stride());
   }
   std::fill_n(priorities_ + segment_, row_ - segment_, storage::kNotAStep);
-  if (left_ != kNil) {
-    core_.store().chunk(left_).sequel.found(mark_, core_.store().slot({chunk_, row_}));
+  if (previous_chunk_ != kNil) {
+    core_.store().chunk(previous_chunk_).sequel.resolve(mark_, core_.store().slot({chunk_, row_}));
   }
   return true;
 }

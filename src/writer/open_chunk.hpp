@@ -26,15 +26,15 @@ class OpenChunk {
  public:
   /// While it lives, what is decided is announced only with the closing of its chunk, by
   /// `announce_all`, and at the end: one ring for many steps.
-  class OneRing {
+  class DeferredRing {
    public:
-    explicit OneRing(OpenChunk& chunk) noexcept : chunk_(chunk) { chunk_.held_ = true; }
-    ~OneRing() {
+    explicit DeferredRing(OpenChunk& chunk) noexcept : chunk_(chunk) { chunk_.held_ = true; }
+    ~DeferredRing() {
       chunk_.held_ = false;
       chunk_.announce(false);
     }
-    OneRing(const OneRing&) = delete;
-    OneRing& operator=(const OneRing&) = delete;
+    DeferredRing(const DeferredRing&) = delete;
+    DeferredRing& operator=(const DeferredRing&) = delete;
 
    private:
     OpenChunk& chunk_;
@@ -74,12 +74,12 @@ class OpenChunk {
     }
   }
   /// Decides that no item begins with the step of this row.
-  void pass_over(std::uint32_t row) noexcept { priorities_[row] = storage::kStepWithoutItem; }
+  void decide_no_item(std::uint32_t row) noexcept { priorities_[row] = storage::kStepWithoutItem; }
   /// Stores the recurrent state with which the item of this row begins. It is complete before the
   /// row is published, and no other item is ever given its place (I1).
-  void keep_state(std::uint32_t row, const std::byte* state) noexcept;
+  void store_state(std::uint32_t row, const std::byte* state) noexcept;
   /// Notes that every step before this row is decided; `step`, `move_on` or `end` publishes them.
-  void decided_before(std::uint32_t row) noexcept { published_ = row; }
+  void set_decided_end(std::uint32_t row) noexcept { published_ = row; }
   /// Whether a step of the episode was decided in this chunk.
   [[nodiscard]] bool has_decided() const noexcept { return published_ > segment_; }
   /// Goes on to the next row. False if the chunk has no room for a step there: then `move_on`.
@@ -99,7 +99,7 @@ class OpenChunk {
   /// Ends a stream before the current row, before which all is decided.
   void end_stream() noexcept;
 
-  /// Announces what is decided, though a `OneRing` holds it. Called before a wait.
+  /// Announces what is decided, though a `DeferredRing` holds it. Called before a wait.
   void announce_all() noexcept {
     const bool held = std::exchange(held_, false);
     announce(false);
@@ -130,7 +130,7 @@ class OpenChunk {
   [[nodiscard]] std::uint32_t end_of_rows() const noexcept {
     return std::min(row_ + 1, core_.store().chunk_rows());
   }
-  void keep_changing(std::uint32_t first) noexcept;
+  void copy_to_tail(std::uint32_t first) noexcept;
   void announce(bool closing) noexcept;
   bool take(bool urgent) noexcept;
   bool take_with_tail(bool urgent) noexcept;
@@ -142,8 +142,9 @@ class OpenChunk {
   const std::unique_ptr<std::byte[]> tail_;  ///< Otherwise, context_rows() + 1 rows.
   std::byte* rows_;                          ///< The tail, or the rows of the chunk in hand.
   std::uint32_t chunk_ = storage::kNil;
-  std::uint32_t left_ = storage::kNil;  ///< The last chunk that filled in the middle of an episode.
-  std::uint32_t mark_ = 0;              ///< The mark of the step after those of `left_`.
+  std::uint32_t previous_chunk_ =
+      storage::kNil;        ///< The last chunk that filled in the middle of an episode.
+  std::uint32_t mark_ = 0;  ///< The mark of the step after those of `previous_chunk_`.
   // These belong to the present chunk.
   shard::Shard* shard_ = nullptr;
   float* priorities_ = nullptr;
@@ -152,7 +153,7 @@ class OpenChunk {
   std::uint32_t segment_ = 0;    ///< First row of this episode or stream in the chunk.
   std::uint32_t published_ = 0;  ///< Rows of the chunk that are decided.
   std::uint32_t announced_ = 0;  ///< Rows that the bell has rung for, at most the decided ones.
-  bool held_ = false;            ///< A `OneRing` holds announcements back.
+  bool held_ = false;            ///< A `DeferredRing` holds announcements back.
   bool lacks_disk_ = false;      ///< Whether the last wait that failed found the disk full.
   int disk_error_ = 0;  ///< Why the last search found no disk space for a chunk: errno, or 0.
 };

@@ -33,7 +33,7 @@ StepWriter::StepWriter(const Rules& rules, const WriterOptions& options)
       hook_(options.hook),
       selectors_(rules.selectors),
       life_(rules.life),
-      needs_priorities_(rules.selectors.need_caller()) {
+      needs_priorities_(rules.selectors.need_priorities()) {
   fields = format_.layout.fields().data();
   field_count = format_.layout.fields().size();
 }
@@ -70,7 +70,7 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
   };
   for (; done < ends.size(); ++done) {
     const End end = ends[done];
-    bool continues = connected_ && in_episode();
+    bool continues = from_transitions_ && in_episode();
     for (const detail::RawValue& value : values) {
       const FieldSpec& spec = specs[value.index];
       continues =
@@ -93,7 +93,7 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
     if (const CommitStatus status = take(end, {}); status != CommitStatus::Committed) {
       return status;
     }
-    connected_ = true;
+    from_transitions_ = true;
   }
   return CommitStatus::Committed;
 }
@@ -114,7 +114,7 @@ void StepWriter::check_end(End end) {
 
 void StepWriter::check_commit(End end, std::span<const float> priorities) const {
   check_end(end);
-  life_.check();
+  life_.check_not_forked();
   check_step();
   if (format_.schema.requires_finite()) {
     check_finite();
@@ -127,12 +127,12 @@ void StepWriter::check_commit(End end, std::span<const float> priorities) const 
 std::size_t StepWriter::check_episode(std::size_t steps, End end, std::span<const float> priorities,
                                       std::size_t done) const {
   check_end(end);
-  const std::size_t items = decides(steps, end, done);
+  const std::size_t items = count_decided(steps, end, done);
   check_priorities(items, priorities);
   return items;
 }
 
-std::size_t StepWriter::decides(std::size_t steps, End end, std::size_t done) const noexcept {
+std::size_t StepWriter::count_decided(std::size_t steps, End end, std::size_t done) const noexcept {
   if (!format_.window.continues()) {
     return items_of_episode(format_.window.options(), steps, end);
   }
@@ -253,7 +253,7 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
       }
     }
   }
-  life_.check();  // The caller touches rows next, which a forked child may not have.
+  life_.check_not_forked();  // The caller touches rows next, which a forked child may not have.
 }
 
 void StepWriter::check_priority_count(std::size_t items, std::size_t priorities) const {

@@ -69,7 +69,8 @@ class StepWriter : public detail::RowView {
   void check_priorities(std::size_t items, std::span<const float> priorities) const;
   /// How many items an episode of `steps` steps decides, whose last step has this end. The writer
   /// has already committed the first `done` of the steps.
-  [[nodiscard]] std::size_t decides(std::size_t steps, End end, std::size_t done) const noexcept;
+  [[nodiscard]] std::size_t count_decided(std::size_t steps, End end,
+                                          std::size_t done) const noexcept;
   /// Throws unless every field is given once, and every observation once more as next, each with
   /// its own shape.
   void check_values(std::span<const detail::RawValue> values) const;
@@ -92,10 +93,10 @@ class StepWriter : public detail::RowView {
   /// Begins an episode, of whose first step nothing is written yet.
   void start_episode(std::uint64_t episode) noexcept {
     episode_ = episode;
-    before_ += format_.window.continues() ? position_ : 0;
+    stream_position_ += format_.window.continues() ? position_ : 0;
     position_ = 0;
     close_steps();
-    connected_ = false;
+    from_transitions_ = false;
     taken[kNow] = taken[kNext] = 0;
   }
   /// Goes on to the next step after a commit with `End::Continue`: the next observation becomes the
@@ -110,7 +111,7 @@ class StepWriter : public detail::RowView {
     rows[kNow] = rows[kNext] = nullptr;
   }
   /// The number of the current step in its stream; without streams, in its episode.
-  [[nodiscard]] std::uint64_t number() const noexcept { return before_ + position_; }
+  [[nodiscard]] std::uint64_t number() const noexcept { return stream_position_ + position_; }
   /// Whether an item begins with the step `back` steps before the current one.
   [[nodiscard]] bool begins_item(std::uint32_t back, std::uint32_t length, End end) const noexcept {
     return format_.window.every_step() ||
@@ -150,9 +151,10 @@ class StepWriter : public detail::RowView {
 
   const buffer::Selectors& selectors_;
   const base::Life& life_;
-  const bool needs_priorities_;  ///< Some selector has no rule of its own for new items.
-  bool connected_ = false;       ///< Whether add_transition took a step of this episode.
-  std::uint64_t before_ = 0;     ///< Steps of the stream before this episode; 0 without streams.
+  const bool needs_priorities_;    ///< Some selector has no rule of its own for new items.
+  bool from_transitions_ = false;  ///< Whether add_transition took a step of this episode.
+  std::uint64_t stream_position_ =
+      0;  ///< Steps of the stream before this episode; 0 without streams.
 };
 
 }  // namespace reprise::writer

@@ -113,7 +113,7 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
     own.begin_episode();
   }
   std::size_t used =
-      priorities.empty() || taken == 0 ? 0 : own.decides(taken, End::Continue, taken);
+      priorities.empty() || taken == 0 ? 0 : own.count_decided(taken, End::Continue, taken);
   for (; taken < steps; ++taken) {
     for (const AnyValue& value : values) {
       const std::size_t row = value.bytes.size() / rows_of(value.field);

@@ -38,7 +38,7 @@ WriterCore::~WriterCore() {
 }
 
 void WriterCore::begin_episode() {
-  core_->life().check();
+  core_->life().check_not_forked();
   if (in_episode()) {
     const bool decides = can_decide();
     if (!decides) {
@@ -59,7 +59,7 @@ std::uint64_t WriterCore::take_episode_id() noexcept {
     position.next_episode = core_->take_episode_ids();
   }
   const std::uint64_t episode = position.next_episode++;
-  core_->slots().note(slot_, position);
+  core_->slots().set_position(slot_, position);
   return episode;
 }
 
@@ -101,7 +101,7 @@ CommitStatus WriterCore::commit(End end, std::span<const float> priorities) {
 CommitStatus WriterCore::add_transitions(std::span<const End> ends,
                                          std::span<const detail::RawValue> values,
                                          std::size_t& done) {
-  const auto one_ring = this->one_ring();
+  const auto deferred_ring = this->deferred_ring();
   return StepWriter::add_transitions(ends, values, done);
 }
 
@@ -138,7 +138,7 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
     }
     decide_step(open_, core_->window().ahead(), end, priority(0));
     const std::uint32_t after = chunk_.row() - open_ - finals_ + 1;
-    chunk_.decided_before(after);
+    chunk_.set_decided_end(after);
     if (finals_ != 0 && is_final(after)) {
       --finals_;
     }
@@ -156,11 +156,11 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
                              float priority) noexcept {
   const std::uint32_t row = chunk_.row() - back - finals_;
   if (!begins_item(back, length, end)) {
-    chunk_.pass_over(row);
+    chunk_.decide_no_item(row);
     return false;
   }
   if (core_->layout().state_mask() != 0) {
-    chunk_.keep_state(row, states_.at(number() - back));
+    chunk_.store_state(row, states_.at(number() - back));
   }
   chunk_.decide(row, header(row, back, length, end), priority);
   return true;
@@ -203,7 +203,7 @@ void WriterCore::end_stream() noexcept {
   }
   for (std::uint32_t row = chunk_.row() - open_ - finals_; row < chunk_.row(); ++row) {
     if (!is_final(row)) {
-      chunk_.pass_over(row);
+      chunk_.decide_no_item(row);
     }
   }
   chunk_.end_stream();

@@ -116,8 +116,10 @@ class WriterCore final : public StepWriter {
     }
     return ends;
   }
-  /// While it lives, many steps are announced with one ring (`OpenChunk::OneRing`).
-  [[nodiscard]] OpenChunk::OneRing one_ring() noexcept { return OpenChunk::OneRing(chunk_); }
+  /// While it lives, many steps are announced with one ring (`OpenChunk::DeferredRing`).
+  [[nodiscard]] OpenChunk::DeferredRing deferred_ring() noexcept {
+    return OpenChunk::DeferredRing(chunk_);
+  }
   /// Gives up the turn that a polling commit has kept for this writer, if there is one.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 

@@ -14,14 +14,14 @@ class AccountCheck {
  public:
   explicit AccountCheck(Shared& shared) : shared_(shared) {}
 
-  /// `all_in`: everything decided has been ingested, so resident and pending steps are known
+  /// `all_ingested`: everything decided has been ingested, so resident and pending steps are known
   /// exactly. Otherwise only their sum is checked.
-  void check(const reprise::Stats& stats, bool all_in);
+  void check(const reprise::Stats& stats, bool all_ingested);
   /// Checks only the rate limiter. Call it while everything is ingested and no call is under way.
   void check_limit(const reprise::Stats& stats);
 
  private:
-  void expect(const char* what, std::uint64_t is, std::uint64_t should_be);
+  void expect(const char* what, std::uint64_t is, std::uint64_t expected);
 
   Shared& shared_;
   std::uint64_t committed_ = 0;  ///< Steps committed at the last check.

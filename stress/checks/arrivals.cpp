@@ -27,7 +27,7 @@ void Arrivals::add(const StepName& step) {
   forget(stripe, episode.arrived.back());
 }
 
-void Arrivals::count_gone(const Steps& episode, std::size_t i, Gone& gone) const {
+void Arrivals::count_evicted(const Steps& episode, std::size_t i, EvictedItems& gone) const {
   const std::uint32_t position = episode.first + static_cast<std::uint32_t>(i);
   const Episode law = episodes_.episode(episode.writer, episode.number);
   if (rule_.length_at(position, law.length, law.state()) != 0) {
@@ -40,11 +40,11 @@ void Arrivals::forget(Stripe& stripe, std::uint64_t now) {
   while (true) {
     const auto front = stripe.episodes.find(stripe.order.front());
     const Steps& episode = front->second;
-    if (episode.arrived.empty() || episode.arrived.back() + kept_ >= now) {
+    if (episode.arrived.empty() || episode.arrived.back() + retention_steps_ >= now) {
       return;
     }
     for (std::size_t i = 0; i < episode.arrived.size(); ++i) {
-      count_gone(episode, i, stripe.gone);
+      count_evicted(episode, i, stripe.gone);
     }
     stripe.episodes.erase(front);
     stripe.order.pop_front();
@@ -54,11 +54,11 @@ void Arrivals::forget(Stripe& stripe, std::uint64_t now) {
 void Arrivals::draw(CheckedItems items, std::uint64_t since) {
   Ages ages;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].right || items[i].name.of_guest()) {
+    if (!items[i].correct || items[i].name.is_of_guest()) {
       continue;
     }
     const StepName& name = items[i].name;
-    std::uint64_t age = kept_;
+    std::uint64_t age = retention_steps_;
     {
       Stripe& stripe = stripe_of(name.episode_id);
       const std::lock_guard lock(stripe.mutex);
@@ -75,7 +75,7 @@ void Arrivals::draw(CheckedItems items, std::uint64_t since) {
       continue;  // No step was counted before the draw, so no age is known.
     }
     ++ages.items;
-    ages.too_old += age > allowed_ ? 1U : 0U;
+    ages.too_old += age > max_age_ ? 1U : 0U;
     ages.oldest = std::max(ages.oldest, age);
   }
   const std::lock_guard lock(ages_mutex_);

@@ -11,9 +11,9 @@ namespace stress {
 
 /// Raises a maximum to at least `to`. Relaxed: it is read for display, or while all threads stand
 /// still.
-inline void raise(std::atomic<std::uint64_t>& most, std::uint64_t to) noexcept {
-  std::uint64_t seen = most.load(std::memory_order_relaxed);
-  while (seen < to && !most.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
+inline void atomic_max(std::atomic<std::uint64_t>& maximum, std::uint64_t to) noexcept {
+  std::uint64_t seen = maximum.load(std::memory_order_relaxed);
+  while (seen < to && !maximum.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
   }
 }
 
@@ -30,7 +30,7 @@ class Arrivals {
   /// `allowed`: items of a greater age, in steps, are too old.
   Arrivals(const Episodes& episodes, const WindowRule& rule, std::uint64_t kept,
            std::uint64_t allowed)
-      : episodes_(episodes), rule_(rule), kept_(kept), allowed_(allowed) {}
+      : episodes_(episodes), rule_(rule), retention_steps_(kept), max_age_(allowed) {}
 
   /// Number of steps counted so far. All of them had been committed. Acquire; partner: add.
   [[nodiscard]] std::uint64_t count() const noexcept {
@@ -57,32 +57,32 @@ class Arrivals {
   }
 
   /// Notes that a sampler completed a pass, which began when at least `since` steps had arrived.
-  void passed(std::uint64_t since) noexcept { raise(last_pass_, since); }
+  void pass_completed(std::uint64_t since) noexcept { atomic_max(last_pass_, since); }
   [[nodiscard]] std::uint64_t last_pass() const noexcept {
     return last_pass_.load(std::memory_order_relaxed);
   }
 
   /// Items that have left, and how many of them were never drawn.
-  struct Gone {
+  struct EvictedItems {
     std::uint64_t items = 0;
     std::uint64_t never_drawn = 0;
   };
   /// Items in the buffer, and items that have left.
   struct Items {
     bool all = true;  ///< Whether each item was looked up; false if they are too many.
-    std::uint64_t there = 0;
+    std::uint64_t present = 0;
     std::uint64_t oldest = 0;  ///< The greatest age, in steps.
     /// The count at which the first of the items that were never drawn was decided.
     std::uint64_t first_undrawn = std::numeric_limits<std::uint64_t>::max();
-    Gone gone;
+    EvictedItems gone;
   };
   /// Looks the items up while no call is under way. `holds(episode, position)` returns whether the
   /// buffer has the item that begins with this step.
   template <class Holds>
-  [[nodiscard]] Items look(Holds holds) const {
+  [[nodiscard]] Items scan(Holds holds) const {
     Items items;
     const std::uint64_t now = count();
-    const std::uint64_t stride = 1 + std::min(now, kept_) / kLooks;
+    const std::uint64_t stride = 1 + std::min(now, retention_steps_) / kLooks;
     std::uint64_t at = 0;
     items.all = stride == 1;
     for (const Stripe& stripe : stripes_) {
@@ -91,19 +91,19 @@ class Arrivals {
       items.gone.never_drawn += stripe.gone.never_drawn;
       for (const auto& [id, episode] : stripe.episodes) {
         for (std::size_t i = 0; i < episode.arrived.size(); ++i) {
-          const std::size_t decides = i + rule_.reach() - 1;
+          const std::size_t decides = i + rule_.full_length() - 1;
           const bool decided = decides < episode.arrived.size();
           if (at++ % stride != 0) {
             continue;
           }
           if (holds(id, episode.first + i)) {
-            ++items.there;
+            ++items.present;
             items.oldest = std::max(items.oldest, now - episode.arrived[i]);
             if (decided && !episode.drawn[i]) {
               items.first_undrawn = std::min(items.first_undrawn, episode.arrived[decides]);
             }
           } else if (decided) {
-            count_gone(episode, i, items.gone);
+            count_evicted(episode, i, items.gone);
           }
         }
       }
@@ -127,20 +127,20 @@ class Arrivals {
     // All of these are guarded by the mutex.
     std::unordered_map<std::uint64_t, Steps> episodes;  ///< By id.
     std::deque<std::uint64_t> order;  ///< Ids in the order in which the episodes began.
-    Gone gone;
+    EvictedItems gone;
   };
 
   [[nodiscard]] Stripe& stripe_of(std::uint64_t episode) noexcept {
     return stripes_[mix(episode) % stripes_.size()];
   }
   static Steps& steps_of(Stripe& stripe, const StepName& step);
-  void count_gone(const Steps& episode, std::size_t i, Gone& gone) const;
+  void count_evicted(const Steps& episode, std::size_t i, EvictedItems& gone) const;
   void forget(Stripe& stripe, std::uint64_t now);
 
   const Episodes& episodes_;
   const WindowRule& rule_;
-  const std::uint64_t kept_;
-  const std::uint64_t allowed_;
+  const std::uint64_t retention_steps_;
+  const std::uint64_t max_age_;
   std::atomic<std::uint64_t> count_ = 0;
   std::atomic<std::uint64_t> last_pass_ = 0;
   std::mutex ages_mutex_;

@@ -13,22 +13,22 @@ class CheckedShardRemover final : public reprise::ShardRemover {
         draws_limited_(draws_limited),
         chunks_(chunks),
         findings_(findings),
-        filled_with_(chunks.chunks()) {}
+        steps_at_entry_(chunks.chunks()) {}
 
   void enters(std::uint32_t chunk) noexcept override {
-    expect(!known(chunk), chunk, "enters twice");
+    expect(!has_entered(chunk), chunk, "enters twice");
     expect(chunks_.steps(chunk) != 0, chunk, "enters without steps");
-    known_ += known(chunk) ? 0U : 1U;
-    filled_with_[chunk] = chunks_.steps(chunk);
+    entered_count_ += has_entered(chunk) ? 0U : 1U;
+    steps_at_entry_[chunk] = chunks_.steps(chunk);
     remover_->enters(chunk);
   }
 
   void leaves(std::uint32_t chunk) noexcept override {
-    expect(known(chunk), chunk, "leaves and had not entered");
+    expect(has_entered(chunk), chunk, "leaves and had not entered");
     expect(chunks_.steps(chunk) == 0, chunk, "leaves with steps");
     expect(draws_limited_ || chunk == victim_, chunk, "leaves and is not the victim");
-    known_ -= known(chunk) ? 1U : 0U;
-    filled_with_[chunk] = 0;
+    entered_count_ -= has_entered(chunk) ? 1U : 0U;
+    steps_at_entry_[chunk] = 0;
     if (chunk == victim_) {
       victim_.reset();
     }
@@ -37,9 +37,9 @@ class CheckedShardRemover final : public reprise::ShardRemover {
 
   [[nodiscard]] std::uint32_t victim() noexcept override {
     const std::uint32_t chunk = remover_->victim();
-    expect(known_ != 0, chunk, "is asked for, though none has entered");
+    expect(entered_count_ != 0, chunk, "is asked for, though none has entered");
     expect(!victim_, chunk, "is asked for before the last victim has left");
-    expect(known(chunk), chunk, "is a victim that has not entered");
+    expect(has_entered(chunk), chunk, "is a victim that has not entered");
     expect_steps(chunk, draws_limited_);
     victim_ = chunk;
     return chunk;
@@ -49,24 +49,26 @@ class CheckedShardRemover final : public reprise::ShardRemover {
 
   void sampled(std::span<const std::uint32_t> chunks) noexcept override {
     for (const std::uint32_t chunk : chunks) {
-      expect(known(chunk), chunk, "is drawn from and has not entered");
+      expect(has_entered(chunk), chunk, "is drawn from and has not entered");
       expect_steps(chunk, draws_limited_ || chunk == victim_);
     }
     remover_->sampled(chunks);
   }
 
  private:
-  [[nodiscard]] bool known(std::uint32_t chunk) const noexcept { return filled_with_[chunk] != 0; }
+  [[nodiscard]] bool has_entered(std::uint32_t chunk) const noexcept {
+    return steps_at_entry_[chunk] != 0;
+  }
 
   void expect_steps(std::uint32_t chunk, bool may_have_lost) noexcept {
     const std::uint32_t steps = chunks_.steps(chunk);
-    expect(may_have_lost ? steps <= filled_with_[chunk] : steps == filled_with_[chunk], chunk,
+    expect(may_have_lost ? steps <= steps_at_entry_[chunk] : steps == steps_at_entry_[chunk], chunk,
            "has other steps than it entered with");
   }
 
-  void expect(bool holds, std::uint32_t chunk, const char* otherwise) noexcept {
+  void expect(bool holds, std::uint32_t chunk, const char* violation) noexcept {
     if (!holds) {
-      findings_.add(Finding::MisledRemover, "chunk " + std::to_string(chunk) + " " + otherwise);
+      findings_.add(Finding::MisledRemover, "chunk " + std::to_string(chunk) + " " + violation);
     }
   }
 
@@ -75,8 +77,8 @@ class CheckedShardRemover final : public reprise::ShardRemover {
   const reprise::ShardChunks& chunks_;
   Findings& findings_;
   /// Number of steps that each chunk had when it entered; 0 if it has not entered.
-  std::vector<std::uint32_t> filled_with_;
-  std::size_t known_ = 0;
+  std::vector<std::uint32_t> steps_at_entry_;
+  std::size_t entered_count_ = 0;
   std::optional<std::uint32_t> victim_;
 };
 

@@ -16,7 +16,7 @@ bool is_older(reprise::ItemKey key, reprise::ItemKey than) {
 
 }  // namespace
 
-void DrawCounts::go_on_from(const DrawCounts& saved) {
+void DrawCounts::continue_from(const DrawCounts& saved) {
   const std::scoped_lock lock(mutex_, saved.mutex_);
   entries_ = saved.entries_;
   fresh_ = saved.fresh_;
@@ -24,47 +24,48 @@ void DrawCounts::go_on_from(const DrawCounts& saved) {
 }
 
 void DrawCounts::count(const Drawn& drawn, CheckedItems items) {
-  if (most_ == 0 && fresh_.empty()) {
+  if (max_draws_ == 0 && fresh_.empty()) {
     return;
   }
   const std::lock_guard lock(mutex_);
   for (const reprise::ItemKey key : drawn.keys().first(drawn.fresh)) {
     if (std::exchange(fresh_[key.slot()], key) == key) {
-      findings_.add(Finding::WrongOrder, words_of(key) + " is fresh twice");
+      findings_.add(Finding::WrongOrder, describe_key(key) + " is fresh twice");
     }
   }
-  for (std::size_t i = 0; most_ != 0 && i < drawn.size(); ++i) {
+  for (std::size_t i = 0; max_draws_ != 0 && i < drawn.size(); ++i) {
     const reprise::ItemKey key = drawn.keys()[i];
     Entry& entry = entries_[key.slot()];
     // A learner may count a draw of the older item after another learner has counted one of the
     // newer item; such a draw is left out. In a loaded buffer only one learner draws, and
     // generations do not tell which item is older.
     const bool late = !loaded_ && entry.draws != 0 && is_older(key, entry.key);
-    if (!items[i].right || late) {
+    if (!items[i].correct || late) {
       continue;
     }
     if (entry.draws == 0 || entry.key != key) {
       entry = {key, items[i].hash, 0};
     }
     if (entry.hash != items[i].hash) {
-      findings_.add(Finding::WrongWindow, words_of(key) + " names two items");
+      findings_.add(Finding::WrongWindow, describe_key(key) + " names two items");
     }
-    if (++entry.draws > most_) {
-      findings_.add(Finding::DrawnTooOften, words_of(key) + ": " + std::to_string(entry.draws) +
-                                                " times, of " + std::to_string(most_) + " allowed");
+    if (++entry.draws > max_draws_) {
+      findings_.add(Finding::DrawnTooOften, describe_key(key) + ": " + std::to_string(entry.draws) +
+                                                " times, of " + std::to_string(max_draws_) +
+                                                " allowed");
     }
   }
 }
 
 std::size_t DrawCounts::exhausted(std::span<const reprise::ItemKey> keys) const {
-  if (most_ == 0) {
+  if (max_draws_ == 0) {
     return 0;
   }
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(
       std::count_if(keys.begin(), keys.end(), [&](reprise::ItemKey key) {
         const Entry& entry = entries_[key.slot()];
-        return entry.key == key && entry.draws >= most_;
+        return entry.key == key && entry.draws >= max_draws_;
       }));
 }
 

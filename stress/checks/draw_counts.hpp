@@ -12,15 +12,15 @@ class DrawCounts {
  public:
   /// `most`: how often an item may be drawn; 0: there is no limit, and draws are not counted.
   /// `fresh`: batches have fresh items.
-  DrawCounts(std::size_t slots, std::uint32_t most, bool fresh, Findings& findings)
-      : most_(most),
+  DrawCounts(std::size_t slots, std::uint32_t max_draws, bool fresh, Findings& findings)
+      : max_draws_(max_draws),
         findings_(findings),
-        entries_(most != 0 ? slots : 0),
+        entries_(max_draws != 0 ? slots : 0),
         fresh_(fresh ? slots : 0, kNoKey) {}
 
   /// Takes over the counts of a buffer that was saved while nobody drew from it. This object then
   /// counts for the loaded buffer, from which one learner draws.
-  void go_on_from(const DrawCounts& saved);
+  void continue_from(const DrawCounts& saved);
 
   /// Reports items that were drawn as fresh twice, items drawn too often, and keys that name two
   /// items.
@@ -38,7 +38,7 @@ class DrawCounts {
     std::uint32_t draws = 0;  ///< 0: no item has been drawn from this slot.
   };
 
-  const std::uint32_t most_;
+  const std::uint32_t max_draws_;
   Findings& findings_;
   bool loaded_ = false;
   mutable std::mutex mutex_;

@@ -10,14 +10,14 @@ namespace stress {
 /// A batch, and how it was drawn.
 struct Drawn {
   const reprise::Batch* batch = nullptr;
-  bool by_batch = false;  ///< Weights are normalised by the batch, so the largest is 1.
+  bool normalised_by_batch = false;  ///< Weights are normalised by the batch, so the largest is 1.
   bool without_replacement = false;
-  bool of_a_pass = false;    ///< Drawn by `reprise::Draws::Epoch`.
+  bool is_epoch = false;     ///< Drawn by `reprise::Draws::Epoch`.
   std::uint64_t passes = 0;  ///< Passes that this sampler had completed after the batch.
   std::size_t fresh = 0;     ///< The number of fresh items, which come first.
   /// Index at which the second part of a mixed batch begins, which was drawn separately; 0: none.
   std::size_t second_part = 0;
-  bool of_one_moment = false;  ///< All items were drawn under the locks of all shards.
+  bool is_snapshot = false;  ///< All items were drawn under the locks of all shards.
 
   [[nodiscard]] std::size_t size() const { return batch->size(); }
   [[nodiscard]] std::span<const reprise::ItemKey> keys() const { return batch->keys(); }
@@ -25,7 +25,7 @@ struct Drawn {
   [[nodiscard]] std::span<const float> weights() const { return batch->weights(); }
 };
 
-[[nodiscard]] inline std::string words_of(reprise::ItemKey key) {
+[[nodiscard]] inline std::string describe_key(reprise::ItemKey key) {
   return "key " + std::to_string(key.bits);
 }
 

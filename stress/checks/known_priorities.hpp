@@ -21,10 +21,10 @@ inline constexpr std::uint32_t kTopLevel = 255;
 
 /// `first_level` if the item's priority came from a commit with explicit priorities. Other items
 /// get the selector's initial weight, which the check does not know.
-[[nodiscard]] inline std::optional<std::uint32_t> known_first_level(const CheckedItem& item,
-                                                                    std::uint32_t reach) noexcept {
+[[nodiscard]] inline std::optional<std::uint32_t> known_first_level(
+    const CheckedItem& item, std::uint32_t full_length) noexcept {
   const bool by_commit = item.of_stream || item.episode.ends_by_commit() ||
-                         item.name.position + reach <= item.episode.length;
+                         item.name.position + full_length <= item.episode.length;
   return item.episode.explicit_priorities && by_commit ? std::optional(first_level(item.name))
                                                        : std::nullopt;
 }

@@ -7,10 +7,10 @@
 namespace stress {
 namespace {
 
-std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies& strategies,
-                     const Options& options, const reprise::Stats& stats) {
+std::string ratio_violation(const reprise::SampleToInsertRatio& ratio, const Strategies& strategies,
+                            const Options& options, const reprise::Stats& stats) {
   const auto writers = static_cast<double>(options.actors);
-  const double block = block_of(ratio, writers);
+  const double block = block_size(ratio, writers);
   const double balance = static_cast<double>(stats.sampled_items) -
                          ratio.samples_per_insert * (static_cast<double>(stats.committed_steps) -
                                                      static_cast<double>(ratio.min_size));
@@ -23,10 +23,11 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
   // Writers go on while fewer than min_size items can be sampled, so inserts may then run ahead.
   // That number falls again only if items are exhausted or removed; it is unknown if steps are not
   // items.
-  if (options.exhaust() || options.remove || WindowRule(strategies.window).sequences() != nullptr) {
+  if (options.exhausts() || options.remove ||
+      WindowRule(strategies.window).sequences() != nullptr) {
     return {};
   }
-  const auto open = static_cast<double>(WindowRule(strategies.window).reach() - 1) * writers;
+  const auto open = static_cast<double>(WindowRule(strategies.window).full_length() - 1) * writers;
   const double unseen = ratio.samples_per_insert * (open + block * (writers + 1.0));
   return -balance > ratio.error_buffer + unseen
              ? "inserts are worth " + std::to_string(-balance) + " samples ahead, " +
@@ -35,12 +36,12 @@ std::string of_ratio(const reprise::SampleToInsertRatio& ratio, const Strategies
              : std::string();
 }
 
-std::string of_queue(const reprise::Queue& queue, const Strategies& strategies,
-                     const Options& options, const reprise::Stats& stats) {
+std::string queue_violation(const reprise::Queue& queue, const Strategies& strategies,
+                            const Options& options, const reprise::Stats& stats) {
   const auto writers = static_cast<double>(options.actors);
   const auto size = static_cast<double>(queue.size);
-  const double open = WindowRule(strategies.window).reach() - 1;
-  const double most = size + writers * (block_of(queue, writers) + open);
+  const double open = WindowRule(strategies.window).full_length() - 1;
+  const double most = size + writers * (block_size(queue, writers) + open);
   return static_cast<double>(stats.items) > most
              ? std::to_string(stats.items) + " items wait, at most " + std::to_string(most) +
                    " are allowed"
@@ -49,7 +50,7 @@ std::string of_queue(const reprise::Queue& queue, const Strategies& strategies,
 
 }  // namespace
 
-double block_of(const reprise::RateLimiter& limiter, double writers) {
+double block_size(const reprise::RateLimiter& limiter, double writers) {
   const auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
   const auto* const queue = std::get_if<reprise::Queue>(&limiter);
   const double room = ratio != nullptr   ? ratio->error_buffer / ratio->samples_per_insert
@@ -58,13 +59,13 @@ double block_of(const reprise::RateLimiter& limiter, double writers) {
   return std::clamp(room / (2.0 * writers), 1.0, 64.0);
 }
 
-std::string broken_limit(const Strategies& strategies, const Options& options,
-                         const reprise::Stats& stats) {
+std::string limit_violation(const Strategies& strategies, const Options& options,
+                            const reprise::Stats& stats) {
   if (const auto* ratio = std::get_if<reprise::SampleToInsertRatio>(&strategies.limiter)) {
-    return of_ratio(*ratio, strategies, options, stats);
+    return ratio_violation(*ratio, strategies, options, stats);
   }
   if (const auto* queue = std::get_if<reprise::Queue>(&strategies.limiter)) {
-    return of_queue(*queue, strategies, options, stats);
+    return queue_violation(*queue, strategies, options, stats);
   }
   return {};
 }

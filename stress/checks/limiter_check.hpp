@@ -11,11 +11,11 @@ namespace stress {
 
 /// The number of inserts that a writer books at a time, 1 to 64. If possible, the blocks of all
 /// writers together are at most half of the inserts that the limiter has room for.
-[[nodiscard]] double block_of(const reprise::RateLimiter& limiter, double writers);
+[[nodiscard]] double block_size(const reprise::RateLimiter& limiter, double writers);
 
 /// Describes how the counts exceed what the rate limiter allows; empty if they do not. Call it
 /// while all threads stand still and everything is ingested.
-[[nodiscard]] std::string broken_limit(const Strategies& strategies, const Options& options,
-                                       const reprise::Stats& stats);
+[[nodiscard]] std::string limit_violation(const Strategies& strategies, const Options& options,
+                                          const reprise::Stats& stats);
 
 }  // namespace stress

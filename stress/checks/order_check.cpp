@@ -7,29 +7,29 @@ namespace stress {
 
 void OrderCheck::check(const Drawn& drawn, CheckedItems items,
                        std::span<const std::optional<std::uint32_t>> levels) {
-  if (in_order(drawing_) || drawn.without_replacement) {
-    check_twice(drawn);
+  if (in_order(draw_rule_) || drawn.without_replacement) {
+    check_repeats(drawn);
   }
-  if (drawn.of_a_pass) {
+  if (drawn.is_epoch) {
     check_pass(drawn);
   }
-  if (!in_order(drawing_)) {
+  if (!in_order(draw_rule_)) {
     return;
   }
   check_certain(drawn);
-  if (drawing_ == Drawing::Oldest || drawing_ == Drawing::Youngest) {
+  if (draw_rule_ == DrawRule::Oldest || draw_rule_ == DrawRule::Youngest) {
     check_by_age(drawn, items);
   } else {
     check_by_priority(drawn, levels);
   }
 }
 
-void OrderCheck::check_twice(const Drawn& drawn) {
+void OrderCheck::check_repeats(const Drawn& drawn) {
   sorted_.assign(drawn.keys().begin(), drawn.keys().end());
   std::ranges::sort(sorted_);
   const auto twice = std::ranges::adjacent_find(sorted_);
   if (twice != sorted_.end()) {
-    findings_.add(Finding::WrongOrder, words_of(*twice) + " is in a batch twice");
+    findings_.add(Finding::WrongOrder, describe_key(*twice) + " is in a batch twice");
   }
 }
 
@@ -38,7 +38,7 @@ void OrderCheck::check_twice(const Drawn& drawn) {
 void OrderCheck::check_pass(const Drawn& drawn) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (!pass_.insert(drawn.keys()[i].bits).second && drawn.passes == passes_) {
-      findings_.add(Finding::WrongOrder, words_of(drawn.keys()[i]) + " comes twice in a pass");
+      findings_.add(Finding::WrongOrder, describe_key(drawn.keys()[i]) + " comes twice in a pass");
     }
     if (drawn.weights()[i] != 1.0F) {
       findings_.add(Finding::WrongPriority, "an item of a pass has an importance weight of " +
@@ -64,18 +64,18 @@ void OrderCheck::check_certain(const Drawn& drawn) {
 }
 
 void OrderCheck::check_by_age(const Drawn& drawn, CheckedItems items) {
-  if (!goes_on_) {
+  if (!order_spans_batches_) {
     last_.clear();
   }
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    if (!items[i].right) {
+    if (!items[i].correct) {
       continue;
     }
     const StepName& id = items[i].name;
     const std::uint64_t step = std::uint64_t{id.episode} << 32U | id.position;
     const auto [place, first] = last_.try_emplace(id.writer, step);
     const bool in_order =
-        first || (drawing_ == Drawing::Oldest ? place->second < step : place->second > step);
+        first || (draw_rule_ == DrawRule::Oldest ? place->second < step : place->second > step);
     place->second = step;
     if (!in_order) {
       findings_.add(Finding::WrongOrder, "writer " + std::to_string(id.writer) + ", episode " +
@@ -94,8 +94,8 @@ void OrderCheck::check_by_priority(const Drawn& drawn,
     if (!level) {
       continue;
     }
-    if (last && (drawing_ == Drawing::Highest ? *last < *level : *last > *level)) {
-      findings_.add(Finding::WrongOrder, words_of(drawn.keys()[i]) + ": level " +
+    if (last && (draw_rule_ == DrawRule::Highest ? *last < *level : *last > *level)) {
+      findings_.add(Finding::WrongOrder, describe_key(drawn.keys()[i]) + ": level " +
                                              std::to_string(*level) + " comes behind " +
                                              std::to_string(*last));
     }

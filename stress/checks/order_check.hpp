@@ -19,22 +19,25 @@ namespace stress {
 /// updates.
 class OrderCheck {
  public:
-  OrderCheck(Drawing drawing, bool each_once, Findings& findings)
-      : drawing_(drawing), goes_on_(each_once && drawing == Drawing::Oldest), findings_(findings) {}
+  OrderCheck(DrawRule draw_rule, bool each_once, Findings& findings)
+      : draw_rule_(draw_rule),
+        order_spans_batches_(each_once && draw_rule == DrawRule::Oldest),
+        findings_(findings) {}
 
   /// `levels` has the level of each item's priority; none where it is not known for sure.
   void check(const Drawn& drawn, CheckedItems items,
              std::span<const std::optional<std::uint32_t>> levels);
 
  private:
-  void check_twice(const Drawn& drawn);
+  void check_repeats(const Drawn& drawn);
   void check_pass(const Drawn& drawn);
   void check_certain(const Drawn& drawn);
   void check_by_age(const Drawn& drawn, CheckedItems items);
   void check_by_priority(const Drawn& drawn, std::span<const std::optional<std::uint32_t>> levels);
 
-  const Drawing drawing_;
-  const bool goes_on_;  ///< Whether the order within a batch also holds between batches.
+  const DrawRule draw_rule_;
+  const bool
+      order_spans_batches_;  ///< Whether the order within a batch also holds between batches.
   Findings& findings_;
   std::vector<reprise::ItemKey> sorted_;
   std::unordered_set<std::uint64_t> pass_;  ///< Keys drawn in the current pass.

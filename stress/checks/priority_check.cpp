@@ -27,14 +27,14 @@ double rate_of(const Drawn& drawn, std::size_t item) {
 PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategies,
                              std::size_t slots_per_shard, Findings& findings)
     : learners_(std::max<std::size_t>(options.learners, 1)),
-      reach_(WindowRule(strategies.window).reach()),
-      drawing_(strategies.drawing),
+      reach_(WindowRule(strategies.window).full_length()),
+      draw_rule_(strategies.draw_rule),
       slots_per_shard_(slots_per_shard),
       findings_(findings),
-      order_(strategies.drawing, options.max_times_sampled == 1, findings) {
+      order_(strategies.draw_rule, options.max_times_sampled == 1, findings) {
   for (std::size_t exponent = 0; exponent < kAlphas.size(); ++exponent) {
     for (std::uint32_t level = 0; level <= kTopLevel; ++level) {
-      weight_of_level_[exponent][level] = drawing_ == Drawing::Alike
+      weight_of_level_[exponent][level] = draw_rule_ == DrawRule::Uniform
                                               ? 1.0
                                               : std::pow(static_cast<double>(priority_of(level)),
                                                          static_cast<double>(kAlphas[exponent]));
@@ -43,23 +43,24 @@ PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategie
 }
 
 void PriorityCheck::check(const Drawn& drawn, CheckedItems items,
-                          std::span<const KnownPriorities> known, std::optional<std::size_t> me,
+                          std::span<const KnownPriorities> known,
+                          std::optional<std::size_t> learner_index,
                           std::optional<std::size_t> exponent) {
   levels_.resize(drawn.size());
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    levels_[i] = known_level(drawn.keys()[i], items[i], known, me);
+    levels_[i] = known_level(drawn.keys()[i], items[i], known, learner_index);
   }
   check_range(drawn);
   order_.check(drawn, items, levels_);
-  if (drawn.of_a_pass) {
-    if (drawing_ == Drawing::ByPriority) {
+  if (drawn.is_epoch) {
+    if (draw_rule_ == DrawRule::ByPriority) {
       check_zeros(drawn, {0, drawn.size()});
     }
     return;
   }
-  if (drawing_ == Drawing::ByPriority || drawing_ == Drawing::Alike) {
+  if (draw_rule_ == DrawRule::ByPriority || draw_rule_ == DrawRule::Uniform) {
     check_weights(drawn, exponent);
-  } else if (drawing_ == Drawing::ByRank && !me) {
+  } else if (draw_rule_ == DrawRule::ByRank && !learner_index) {
     check_ranks(drawn);
   }
   check_importance(drawn);
@@ -86,7 +87,7 @@ void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t>
   std::size_t begin = drawn.fresh;
   for (std::size_t i = begin + 1; i <= drawn.size(); ++i) {
     if (i == drawn.size() || i == drawn.second_part ||
-        (!drawn.of_one_moment &&
+        (!drawn.is_snapshot &&
          (slot(i) < slot(i - 1) || slot(i) / slots_per_shard_ != slot(begin) / slots_per_shard_))) {
       check_run(drawn, {begin, i}, exponent);
       begin = i;
@@ -113,7 +114,7 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
     const double probability = drawn.probabilities()[i];
     least_of_level = std::min(least_of_level, probability);
     if (probability > least * (1.0 + kTolerance)) {
-      findings_.add(Finding::WrongPriority, words_of(drawn.keys()[i]) + ", level " +
+      findings_.add(Finding::WrongPriority, describe_key(drawn.keys()[i]) + ", level " +
                                                 std::to_string(level(i)) +
                                                 ", is more likely than one of higher priority");
       return;
@@ -123,12 +124,12 @@ void PriorityCheck::check_ranks(const Drawn& drawn) {
 
 PriorityCheck::Level PriorityCheck::known_level(reprise::ItemKey key, const CheckedItem& item,
                                                 std::span<const KnownPriorities> known,
-                                                std::optional<std::size_t> me) const {
-  if (!item.right) {
+                                                std::optional<std::size_t> learner_index) const {
+  if (!item.correct) {
     return std::nullopt;
   }
   const std::size_t owner = owner_of(item.hash, learners_);
-  if (me && *me != owner) {
+  if (learner_index && *learner_index != owner) {
     return std::nullopt;
   }
   const std::optional<std::uint32_t> updated = known[owner].level(key);
@@ -154,10 +155,10 @@ void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::si
 }
 
 void PriorityCheck::check_zeros(const Drawn& drawn, Run run) {
-  for (std::size_t i = run.begin; i < run.end && drawing_ != Drawing::Alike; ++i) {
+  for (std::size_t i = run.begin; i < run.end && draw_rule_ != DrawRule::Uniform; ++i) {
     if (levels_[i] == 0 && std::isfinite(rate_of(drawn, i))) {
       // Each draw counts, because an update to 0 that went astray gave another item a wrong weight.
-      findings_.add(Finding::ZeroWeightDraw, words_of(drawn.keys()[i]));
+      findings_.add(Finding::ZeroWeightDraw, describe_key(drawn.keys()[i]));
     }
   }
 }
@@ -168,7 +169,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
   double reference = 0.0;
   std::size_t known = 0;
   for (std::size_t i = run.begin; i < run.end; ++i) {
-    const Level level = drawing_ == Drawing::Alike ? Level(1) : levels_[i];
+    const Level level = draw_rule_ == DrawRule::Uniform ? Level(1) : levels_[i];
     const double rate = rate_of(drawn, i);
     if (!level || *level == 0 || !std::isfinite(rate)) {
       continue;
@@ -176,7 +177,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
     const double ratio = rate / weight_of_level_[exponent][*level];
     reference = known++ == 0 ? ratio : reference;
     if (!(std::abs(ratio - reference) <= kTolerance * reference) && found.count++ == 0) {
-      found.first = words_of(drawn.keys()[i]) + ", item " + std::to_string(i) + " of [" +
+      found.first = describe_key(drawn.keys()[i]) + ", item " + std::to_string(i) + " of [" +
                     std::to_string(run.begin) + ", " + std::to_string(run.end) + "), level " +
                     std::to_string(*level) + ": its weight is " +
                     std::to_string(ratio / reference) + " times what it should be";
@@ -188,7 +189,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
 }
 
 void PriorityCheck::check_importance(const Drawn& drawn) {
-  if (!drawn.by_batch) {
+  if (!drawn.normalised_by_batch) {
     return;
   }
   if (const float largest = std::ranges::max(drawn.weights()); largest != 1.0F) {

@@ -33,7 +33,7 @@ class PriorityCheck {
   /// stand still. `exponent` is the index in kAlphas of the exponent in force; none: it is unknown,
   /// and draws under different locks may have different ones.
   void check(const Drawn& drawn, CheckedItems items, std::span<const KnownPriorities> known,
-             std::optional<std::size_t> me, std::optional<std::size_t> exponent);
+             std::optional<std::size_t> learner_index, std::optional<std::size_t> exponent);
 
  private:
   using Level = std::optional<std::uint32_t>;
@@ -41,7 +41,7 @@ class PriorityCheck {
   /// The level of the item's priority; none if it is not known for sure.
   [[nodiscard]] Level known_level(reprise::ItemKey key, const CheckedItem& item,
                                   std::span<const KnownPriorities> known,
-                                  std::optional<std::size_t> me) const;
+                                  std::optional<std::size_t> learner_index) const;
   /// Checks that probabilities and importance weights are possible numbers.
   void check_range(const Drawn& drawn);
   /// Checks probabilities of a selector that draws by weight.
@@ -66,7 +66,7 @@ class PriorityCheck {
 
   const std::size_t learners_;
   const std::uint32_t reach_;
-  const Drawing drawing_;
+  const DrawRule draw_rule_;
   const std::size_t slots_per_shard_;
   Findings& findings_;
   /// The weight of each level, for each exponent.

@@ -14,7 +14,7 @@ void ResidenceCheck::expect(bool holds, Finding finding, const std::string& word
   }
 }
 
-void ResidenceCheck::in_passing() {
+void ResidenceCheck::check_while_running() {
   if (shared_.options.remove) {
     return;  // Removed items still fill the capacity, but `size` omits them.
   }
@@ -22,26 +22,26 @@ void ResidenceCheck::in_passing() {
   const std::uint64_t capacity = shared_.options.capacity_steps;
   full_ = full_ || size >= capacity;
   if (full_) {
-    residence_.least_used = std::min(residence_.least_used, capacities(size));
+    residence_.min_used = std::min(residence_.min_used, capacities(size));
     expect(size == capacity, Finding::AccountingError,
            "the buffer was full, and has " + std::to_string(size) + " of " +
                std::to_string(capacity) + " steps");
   }
 }
 
-bool ResidenceCheck::promises_age() const {
+bool ResidenceCheck::bounds_age() const {
   return shared_.strategies.remover.target<reprise::Fifo>() != nullptr &&
-         !shared_.options.exhaust();
+         !shared_.options.exhausts();
 }
 
-void ResidenceCheck::at_rest(const reprise::Stats& stats) {
+void ResidenceCheck::check_quiescent(const reprise::Stats& stats) {
   const Arrivals::Ages ages = shared_.arrivals.take_ages();
   residence_.oldest_drawn = std::max(residence_.oldest_drawn, capacities(ages.oldest));
-  residence_.drawn += promises_age() ? ages.items : 0;
-  residence_.drawn_too_old += promises_age() ? ages.too_old : 0;
-  in_passing();
+  residence_.drawn += bounds_age() ? ages.items : 0;
+  residence_.drawn_too_old += bounds_age() ? ages.too_old : 0;
+  check_while_running();
   // An item may be missing because no sequence begins there, or because it is exhausted or removed.
-  if (shared_.windows.sequences() == nullptr && !shared_.options.exhaust() &&
+  if (shared_.windows.sequences() == nullptr && !shared_.options.exhausts() &&
       !shared_.options.remove) {
     expect(stats.items == stats.resident_steps, Finding::AccountingError,
            std::to_string(stats.items) + " items can be drawn, of " +
@@ -51,7 +51,7 @@ void ResidenceCheck::at_rest(const reprise::Stats& stats) {
 
 double ResidenceCheck::room() const {
   const double writers = shared_.max_writers();
-  const double booked = writers * block_of(shared_.strategies.limiter, writers);
+  const double booked = writers * block_size(shared_.strategies.limiter, writers);
   const auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&shared_.strategies.limiter);
   return booked + (ratio != nullptr ? ratio->error_buffer / ratio->samples_per_insert : 0.0);
 }
@@ -59,12 +59,12 @@ double ResidenceCheck::room() const {
 /// If the limiter is a queue and the draws go oldest first, each item is drawn before it leaves, so
 /// none may be missed. With a ratio, samplers that draw as many fresh items as arrive miss only
 /// items from before their first draw.
-std::optional<double> ResidenceCheck::most_undrawn() const {
+std::optional<double> ResidenceCheck::max_undrawn() const {
   const Strategies& strategies = shared_.strategies;
   const auto capacity = static_cast<double>(shared_.options.capacity_steps);
   if (const auto* const queue = std::get_if<reprise::Queue>(&strategies.limiter)) {
-    const double open = shared_.max_writers() * (shared_.windows.reach() - 1);
-    const bool lossless = strategies.drawing == Drawing::Oldest && !shared_.options.remove &&
+    const double open = shared_.max_writers() * (shared_.windows.full_length() - 1);
+    const bool lossless = strategies.draw_rule == DrawRule::Oldest && !shared_.options.remove &&
                           !shared_.options.max_staleness &&
                           shared_.windows.sequences() == nullptr &&
                           capacity >= static_cast<double>(queue->size) + room() + open;
@@ -74,17 +74,17 @@ std::optional<double> ResidenceCheck::most_undrawn() const {
     const auto batch = static_cast<double>(shared_.options.batch);
     const double fresh = std::max(1.0, std::round(batch * double{strategies.fresh})) / batch;
     const double most = 2.0 * (static_cast<double>(ratio->min_size) + room());
-    const bool in_turn = promises_age() && strategies.fresh != 0.0F &&
+    const bool in_turn = bounds_age() && strategies.fresh != 0.0F &&
                          fresh * ratio->samples_per_insert >= 1.0 && capacity >= most;
     return in_turn ? std::optional(most) : std::nullopt;
   }
   return std::nullopt;
 }
 
-void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
-  at_rest(stats);
+void ResidenceCheck::check_at_end(const reprise::Stats& stats, bool alone) {
+  check_quiescent(stats);
   const Arrivals::Items items =
-      shared_.arrivals.look([&](std::uint64_t episode, std::uint64_t position) {
+      shared_.arrivals.scan([&](std::uint64_t episode, std::uint64_t position) {
         return shared_.replay.episodes().find(episode, position).has_value();
       });
   residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
@@ -93,33 +93,33 @@ void ResidenceCheck::at_end(const reprise::Stats& stats, bool alone) {
   // A limiter that holds writers (not `alone`) lets them get at most room() steps ahead of the
   // samplers, whose draws take the locks of all shards and evict.
   const std::uint64_t oldest =
-      shared_.oldest_allowed() + (alone ? 0 : static_cast<std::uint64_t>(room()));
-  expect(!promises_age() || items.oldest <= oldest, Finding::TooOld,
+      shared_.max_item_age() + (alone ? 0 : static_cast<std::uint64_t>(room()));
+  expect(!bounds_age() || items.oldest <= oldest, Finding::TooOld,
          "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
              " allowed");
   // Exhausted items are found but cannot be drawn. `arrivals` may have forgotten items that a
   // remover kept.
-  if (items.all && !shared_.options.exhaust()) {
-    expect(promises_age() && shared_.options.guests == 0 ? items.there == stats.items
-                                                         : items.there <= stats.items,
+  if (items.all && !shared_.options.exhausts()) {
+    expect(bounds_age() && shared_.options.guests == 0 ? items.present == stats.items
+                                                       : items.present <= stats.items,
            Finding::AccountingError,
-           std::to_string(items.there) + " items are found by their episodes, of " +
+           std::to_string(items.present) + " items are found by their episodes, of " +
                std::to_string(stats.items));
   }
   expect(shared_.options.max_staleness || items.first_undrawn > shared_.arrivals.last_pass(),
          Finding::NeverDrawn, "by a whole pass, since which it has been there");
-  const auto most = most_undrawn();
+  const auto most = max_undrawn();
   expect(!most || static_cast<double>(items.gone.never_drawn) <= *most, Finding::NeverDrawn,
          std::to_string(items.gone.never_drawn) + " of " + std::to_string(items.gone.items) +
              " that left, " + std::to_string(most.value_or(0.0)) + " are allowed");
 }
 
-void ResidenceCheck::turns() {
+void ResidenceCheck::check_all_turns() {
   // Without either, a batch takes no items away from other samplers, and samplers wait without
   // turns.
-  const bool draws_take =
-      shared_.strategies.hold_writers() || shared_.options.max_times_sampled != 0;
-  check_turns(shared_.samplers, draws_take, false, "samplers", residence_.samplers);
+  const bool draws_consume =
+      shared_.strategies.may_hold_writers() || shared_.options.max_times_sampled != 0;
+  check_turns(shared_.samplers, draws_consume, false, "samplers", residence_.samplers);
   check_turns(shared_.writers, true, true, "writers", residence_.writers);
 }
 
@@ -129,21 +129,22 @@ void ResidenceCheck::turns() {
 void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                                  Residence::Waits& waits) {
   const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);
-  const std::uint64_t passed = turns.passed.load(std::memory_order_relaxed);
-  const std::uint64_t longest = turns.longest.load(std::memory_order_relaxed);
+  const std::uint64_t passed_over = turns.passed_over.load(std::memory_order_relaxed);
+  const std::uint64_t max_let_in = turns.max_let_in.load(std::memory_order_relaxed);
   if (!by_turns) {
     return;
   }
   waits.count += count;
-  waits.longest = std::max(waits.longest, longest);
-  expect(passed <= 8 + count / 50 + (by_chunk ? shared_.replay.stats().writers_for_chunk.waits : 0),
+  waits.max_let_in = std::max(waits.max_let_in, max_let_in);
+  expect(passed_over <=
+             8 + count / 50 + (by_chunk ? shared_.replay.stats().writers_for_chunk.waits : 0),
          Finding::PassedOver,
-         std::to_string(passed) + " of " + std::to_string(count) + " waits of " + who +
-             ", during which others were let in more than " + std::to_string(turns.most) +
-             " times, once " + std::to_string(longest));
+         std::to_string(passed_over) + " of " + std::to_string(count) + " waits of " + who +
+             ", during which others were let in more than " + std::to_string(turns.max_allowed) +
+             " times, once " + std::to_string(max_let_in));
 }
 
-void ResidenceCheck::judge(const Residence& residence, Findings& findings) {
+void ResidenceCheck::check_totals(const Residence& residence, Findings& findings) {
   constexpr std::uint64_t kFew = 10'000;
   if (residence.drawn_too_old > kFew / 8 + residence.drawn / 8) {
     findings.add(Finding::TooOld, std::to_string(residence.drawn_too_old) + " of " +

@@ -11,7 +11,7 @@ namespace stress {
 struct Residence {
   double oldest_drawn = 0.0;  ///< Age of the oldest item drawn, in capacities.
   double oldest = 0.0;        ///< Age of the oldest item at the end of a buffer, in capacities.
-  double least_used = 1.0;    ///< Least share of the capacity in use after a buffer was full.
+  double min_used = 1.0;      ///< Least share of the capacity in use after a buffer was full.
   std::uint64_t drawn = 0;    ///< Drawn items of buffers that bound the age.
   std::uint64_t drawn_too_old = 0;
   std::uint64_t left = 0;  ///< Items that have left.
@@ -20,7 +20,7 @@ struct Residence {
   /// one.
   struct Waits {
     std::uint64_t count = 0;
-    std::uint64_t longest = 0;
+    std::uint64_t max_let_in = 0;
   } samplers, writers;
 };
 
@@ -35,25 +35,25 @@ class ResidenceCheck {
   ResidenceCheck(Shared& shared, Residence& residence) : shared_(shared), residence_(residence) {}
 
   /// Call it from time to time, while other threads run or stand still.
-  void in_passing();
+  void check_while_running();
   /// Call it while all threads stand still and everything is ingested.
-  void at_rest(const reprise::Stats& stats);
+  void check_quiescent(const reprise::Stats& stats);
   /// Checks the waits. Call it once the threads have ended.
-  void turns();
+  void check_all_turns();
   /// The last check. `alone`: since the previous check one thread appended enough steps to evict
   /// all items.
-  void at_end(const reprise::Stats& stats, bool alone);
+  void check_at_end(const reprise::Stats& stats, bool alone);
 
   /// Checks the sums over all buffers. A thread that is not scheduled while it holds a shard's lock
   /// keeps the items of that shard, and makes others wait for the lock. So some items may be too
   /// old for a while, but most drawn items are not.
-  static void judge(const Residence& residence, Findings& findings);
+  static void check_totals(const Residence& residence, Findings& findings);
 
  private:
   void expect(bool holds, Finding finding, const std::string& words);
-  [[nodiscard]] bool promises_age() const;
+  [[nodiscard]] bool bounds_age() const;
   /// The most items that may leave without having been drawn; none: there is no bound.
-  [[nodiscard]] std::optional<double> most_undrawn() const;
+  [[nodiscard]] std::optional<double> max_undrawn() const;
   /// `by_chunk`: some of the waits may have been for a chunk.
   void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                    Residence::Waits& waits);

@@ -12,7 +12,7 @@
 namespace stress {
 
 using reprise::test::CheckedItem;
-using reprise::test::Drawing;
+using reprise::test::DrawRule;
 using reprise::test::Ending;
 using reprise::test::Episode;
 using reprise::test::Episodes;

@@ -14,8 +14,8 @@ namespace stress {
 /// may see such an episode.
 class WindowCheck {
  public:
-  WindowCheck(const ItemCheck& check, const std::atomic<bool>& cutting, Findings& findings)
-      : check_(check), cutting_(cutting), findings_(findings) {}
+  WindowCheck(const ItemCheck& check, const std::atomic<bool>& may_cut, Findings& findings)
+      : check_(check), may_cut_episodes_(may_cut), findings_(findings) {}
 
   /// Adds a finding for each wrong item. The span returned is valid until the next call.
   /// `some_gone`: the batch may have rows without an item, as `gather` leaves them; these are
@@ -29,12 +29,12 @@ class WindowCheck {
       // Acquire; partner: the conductor's store, which the writer saw before it truncated its
       // episode.
       const std::string words =
-          check_.mismatch(batch, i, items_[i], cutting_.load(std::memory_order_acquire));
+          check_.mismatch(batch, i, items_[i], may_cut_episodes_.load(std::memory_order_acquire));
       if (!words.empty()) {
         const bool torn = words.find(" torn") != std::string::npos;
         findings_.add(
             torn ? Finding::TornRow : Finding::WrongWindow,
-            "item " + std::to_string(i) + ", " + words_of(batch.keys()[i]) + ": " + words);
+            "item " + std::to_string(i) + ", " + describe_key(batch.keys()[i]) + ": " + words);
       }
     }
     return items_;
@@ -42,7 +42,7 @@ class WindowCheck {
 
  private:
   const ItemCheck check_;
-  const std::atomic<bool>& cutting_;
+  const std::atomic<bool>& may_cut_episodes_;
   Findings& findings_;
   std::vector<CheckedItem> items_;
 };

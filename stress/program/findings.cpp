@@ -36,7 +36,7 @@ std::vector<std::string> Findings::examples() const {
   return examples_;
 }
 
-void give_up(const Findings& findings, const std::string& what) {
+void abort_hung(const Findings& findings, const std::string& what) {
   for (const std::string& example : findings.examples()) {
     std::fprintf(stderr, "violation: %s\n", example.c_str());
   }

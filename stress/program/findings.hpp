@@ -28,7 +28,7 @@ inline constexpr std::size_t kFindings = 15;
 class Findings;
 
 /// Ends a program that hangs, after printing the findings.
-[[noreturn]] void give_up(const Findings& findings, const std::string& what);
+[[noreturn]] void abort_hung(const Findings& findings, const std::string& what);
 
 /// Counts the findings and keeps the first few in words. Any thread.
 class Findings {

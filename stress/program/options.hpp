@@ -31,7 +31,7 @@ struct Options {
   std::uint32_t max_times_sampled = 0;
   std::optional<std::uint64_t> max_staleness;
   /// Whether items may stay in the buffer that can no longer be drawn, other than removed ones.
-  [[nodiscard]] bool exhaust() const { return max_times_sampled != 0 || max_staleness; }
+  [[nodiscard]] bool exhausts() const { return max_times_sampled != 0 || max_staleness; }
   float fresh = 0.0F;
   bool read_by_name = false;
   bool remove = false;

@@ -25,14 +25,14 @@ void print_truth(const Tally& t) {
   std::printf(
       "\nages      oldest item drawn %.2f capacities, at the end of a buffer %.2f; %.2f%% of "
       "the capacity in use once full\n",
-      r.oldest_drawn, r.oldest, 100.0 * r.least_used);
+      r.oldest_drawn, r.oldest, 100.0 * r.min_used);
   std::printf("left      %llu of %llu items that left were never drawn\n",
               static_cast<Number>(r.never_drawn), static_cast<Number>(r.left));
   std::printf(
       "turns     others were let in at most %llu times during one of %llu waits of samplers, "
       "%llu times of %llu of writers",
-      static_cast<Number>(r.samplers.longest), static_cast<Number>(r.samplers.count),
-      static_cast<Number>(r.writers.longest), static_cast<Number>(r.writers.count));
+      static_cast<Number>(r.samplers.max_let_in), static_cast<Number>(r.samplers.count),
+      static_cast<Number>(r.writers.max_let_in), static_cast<Number>(r.writers.count));
   if (t.checkpoints != 0) {
     std::printf(
         "\nsaves     %llu checkpoints, each loaded again: %llu items checked, %llu keys from "

@@ -7,7 +7,7 @@ void run(const Options& options, Tally& tally) {
   LiveLine live;
   Rng rng(mix(options.seed));
   if (!options.churn) {
-    Round(options, 0, tally, live).steady();
+    Round(options, 0, tally, live).run_steady();
   }
   const Clock::time_point start = Clock::now();
   const auto left_seconds = [&] {
@@ -17,10 +17,11 @@ void run(const Options& options, Tally& tally) {
   for (double left = options.seconds; options.churn && left > 0.0; left = left_seconds()) {
     const double length = std::min(left, 0.02 + 1e-3 * static_cast<double>(rng.below(400)));
     Round(options, round++, tally, live)
-        .churn(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),
-               rng.one_in(2), rng);
+        .run_churn(
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),
+            rng.one_in(2), rng);
   }
-  ResidenceCheck::judge(tally.residence, tally.findings);
+  ResidenceCheck::check_totals(tally.residence, tally.findings);
 }
 
 }  // namespace stress

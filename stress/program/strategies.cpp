@@ -87,12 +87,12 @@ reprise::OptionValue value_of(const char* option, const reprise::StrategyOption&
 }
 
 /// The class of the checks that a selector belongs to.
-Drawing drawing_of(std::string_view selector) {
+DrawRule draw_rule_of(std::string_view selector) {
   const auto& kind = find(reprise::selectors(), "--selector", selector,
                           [](const auto& entry) { return command_name(entry.name()); });
-  const Drawing drawing = reprise::test::drawing_of(kind.name());
+  const DrawRule draw_rule = reprise::test::draw_rule_of(kind.name());
   // No priority of this program is above 1, and this selector counts lower ones as 1.
-  return drawing == Drawing::Clipped ? Drawing::Alike : drawing;
+  return draw_rule == DrawRule::Clipped ? DrawRule::Uniform : draw_rule;
 }
 
 /// Values of options, by name.
@@ -124,7 +124,7 @@ Family strategy_of(const char* option, std::string_view text,
 }
 
 /// Refuses a text with values after the name, because the checks need this program's constants.
-void bare(const char* option, std::string_view text) {
+void require_bare_name(const char* option, std::string_view text) {
   if (text.find(':') != std::string_view::npos) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
                                 "'; allowed: the name alone");
@@ -136,7 +136,7 @@ reprise::Window window_of(const Options& options) {
       "--window", options.window, reprise::windows(),
       {{"n_step", options.n_step}, {"discount", kDiscount}, {"frame_stack", options.frame_stack}});
   if (WindowRule(window).sequences() == nullptr) {
-    bare("--window", options.window);
+    require_bare_name("--window", options.window);
   } else if (WindowRule(window).sequences()->stack_start != reprise::StackStart::RepeatFirst) {
     throw std::invalid_argument("--window: stack_start is zeros; allowed: repeat_first");
   } else if (WindowRule(window).streams() && WindowRule(window).sequences()->period != 1) {
@@ -177,30 +177,30 @@ reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window)
 }  // namespace
 
 Strategies strategies_of(const Options& options) {
-  bare("--selector", options.selector);
-  const Drawing drawing = drawing_of(options.selector);
+  require_bare_name("--selector", options.selector);
+  const DrawRule draw_rule = draw_rule_of(options.selector);
   std::optional<reprise::Draws> draws =
       find(kDraws, "--draws", options.draws, [](const NamedDraws& entry) {
         return std::string_view(entry.name);
       }).draws;
-  if (draws == reprise::Draws::Epoch && (in_order(drawing) || options.max_times_sampled != 0)) {
+  if (draws == reprise::Draws::Epoch && (in_order(draw_rule) || options.max_times_sampled != 0)) {
     draws.reset();  // The selector refuses passes; every combination has to run.
   }
   const reprise::Window window = window_of(options);
-  const bool each_by_itself = !in_order(drawing) && options.max_times_sampled == 0 &&
-                              draws != reprise::Draws::Epoch &&
-                              draws != reprise::Draws::WithoutReplacement;
-  const float fresh = each_by_itself ? options.fresh : 0.0F;
+  const bool independent_draws = !in_order(draw_rule) && options.max_times_sampled == 0 &&
+                                 draws != reprise::Draws::Epoch &&
+                                 draws != reprise::Draws::WithoutReplacement;
+  const float fresh = independent_draws ? options.fresh : 0.0F;
   return {.selector = strategy_of("--selector", options.selector, reprise::selectors(),
                                   {{"alpha", kAlpha}, {"epsilon", 0.0F}}),
-          .drawing = drawing,
+          .draw_rule = draw_rule,
           .remover = strategy_of("--remover", options.remover, reprise::removers()),
           .window = window,
           .limiter = limiter_of(options, window),
           .draws = draws,
           .fresh = fresh,
-          .mixed = options.mixed && each_by_itself && fresh == 0.0F,
-          .hindsight = options.hindsight && WindowRule(window).reach() == 1 &&
+          .mixed = options.mixed && independent_draws && fresh == 0.0F,
+          .hindsight = options.hindsight && WindowRule(window).full_length() == 1 &&
                        WindowRule(window).sequences() == nullptr};
 }
 

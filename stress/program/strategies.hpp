@@ -15,7 +15,7 @@ inline constexpr float kDiscount = 0.99F;
 /// The strategies that the options name, ready for a buffer.
 struct Strategies {
   reprise::Selector selector;
-  Drawing drawing;
+  DrawRule draw_rule;
   reprise::Remover remover;
   reprise::Window window;
   reprise::RateLimiter limiter;
@@ -26,7 +26,7 @@ struct Strategies {
   bool hindsight = false;  ///< Whether items are given hindsight goals.
 
   /// Whether the limiter may hold writers until learners draw.
-  [[nodiscard]] bool hold_writers() const noexcept {
+  [[nodiscard]] bool may_hold_writers() const noexcept {
     return std::holds_alternative<reprise::SampleToInsertRatio>(limiter) ||
            std::holds_alternative<reprise::Queue>(limiter);
   }

@@ -14,24 +14,25 @@ class Actor {
   Actor(Shared& shared, std::size_t number)
       : shared_(shared),
         state_(shared.actors[number]),
-        guest_(shared.guest_acts(number)),
+        guest_(shared.is_guest_actor(number)),
         name_(shared.new_writer(guest_)),
         rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
         watch_(guest_ ? shared.guests : shared.writers) {}
 
   /// Returns false if the actor gets no further life: the buffer was closed, or the run ends.
-  bool live() {
+  bool run_life() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
     bool open = true;
     try {
-      const bool hasty = shared_.options.churn && rng_.one_in(2);
-      const reprise::WriterOptions options = shared_.writer_options(hasty, watch_);
+      const bool short_timeout = shared_.options.churn && rng_.one_in(2);
+      const reprise::WriterOptions options = shared_.writer_options(short_timeout, watch_);
       std::optional<reprise::Writer> writer;
       if (!guest_) {
         writer.emplace(shared_.replay.writer(options));
-      } else if (shared_.await_writers()) {
-        writer = shared_.of_guest([&](reprise::Guest& guest) { return guest.writer(options); });
+      } else if (shared_.wait_for_free_writers()) {
+        writer =
+            shared_.make_by_guest([&](reprise::Guest& guest) { return guest.writer(options); });
       }
       state_.writers = writer ? 1 : 0;
       open = writer && play_episodes(*writer);
@@ -39,57 +40,57 @@ class Actor {
       ++state_.exceptions;  // The exception has destroyed the writer.
     }
     state_.writers = 0;
-    state_.open = 0;
+    state_.undecided_steps = 0;
     return open;
   }
 
  private:
-  enum class Left : std::uint8_t { Writer, WriterDying, Nothing };
+  enum class Next : std::uint8_t { SameWriter, NewWriter, Stop };
 
   bool play_episodes(reprise::Writer& writer) {
     const std::uint64_t episodes = shared_.options.churn ? rng_.between(1, 20) : ~std::uint64_t{0};
     for (std::uint32_t e = 0; e < episodes && !shared_.stop.load(std::memory_order_relaxed); ++e) {
-      const Left left = play(writer, e);
-      if (left != Left::Writer) {
-        return left == Left::WriterDying;
+      const Next next = play(writer, e);
+      if (next != Next::SameWriter) {
+        return next == Next::NewWriter;
       }
     }
     return true;
   }
 
-  Left play(reprise::Writer& writer, std::uint32_t number) {
+  Next play(reprise::Writer& writer, std::uint32_t number) {
     const Episode episode = shared_.episodes.episode(name_, number);
-    state_.open = 0;
+    state_.undecided_steps = 0;
     StepName step = shared_.world.begin(
         writer, {.writer = name_, .episode = number, .round = shared_.episodes.round()});
     if (!guest_) {
       shared_.arrivals.begin(step);
     }
     for (; step.position < episode.length; ++step.position) {
-      stand_still_if_asked(step);
-      if (step.position == episode.stumble) {
-        stumble(writer);
+      park_if_closed(step);
+      if (step.position == episode.throw_at) {
+        throw_and_recover(writer);
       }
       shared_.world.write_step(writer, step);
       shared_.world.write_states(writer, step);
       if (!commit(writer, step, episode)) {
-        return Left::Nothing;
+        return Next::Stop;
       }
     }
     switch (episode.ending) {
       case Ending::Terminated:
       case Ending::Truncated:
         break;
-      case Ending::BegunAnew:
-        scribble(writer);
+      case Ending::Restarted:
+        write_garbage(writer);
         break;
       case Ending::WriterDestroyed:
-        scribble(writer);
-        return Left::WriterDying;
+        write_garbage(writer);
+        return Next::NewWriter;
       case Ending::Throws:
-        simulate_badly(writer);
+        throw_mid_step(writer);
     }
-    return Left::Writer;
+    return Next::SameWriter;
   }
 
   bool commit(reprise::Writer& writer, const StepName& step, const Episode& episode) {
@@ -104,11 +105,11 @@ class Actor {
     while (true) {
       const reprise::CommitStatus status = writer.commit(end, priorities_);
       const bool taken = status == reprise::CommitStatus::Committed;
-      watch_.done(taken ? 1 : 0, true);
+      watch_.end_wait(taken ? 1 : 0, true);
       if (taken) {
         break;
       }
-      if (!go_on(status, step)) {
+      if (!should_retry(status, step)) {
         return false;
       }
     }
@@ -120,36 +121,36 @@ class Actor {
   }
 
   /// Whether the actor repeats the commit of a step after a commit that did not take it.
-  bool go_on(reprise::CommitStatus status, const StepName& next) {
+  bool should_retry(reprise::CommitStatus status, const StepName& next) {
     shared_.check(status);
     if (status == reprise::CommitStatus::Closed) {
       return false;
     }
-    stand_still_if_asked(next);
-    return !shared_.gives_up();
+    park_if_closed(next);
+    return !shared_.must_give_up();
   }
 
   /// If the gate is closed, waits until it opens.
-  void stand_still_if_asked(const StepName& next) {
+  void park_if_closed(const StepName& next) {
     if (shared_.gate.closed()) {
-      state_.open = shared_.open(next);
+      state_.undecided_steps = shared_.undecided_steps(next);
       shared_.gate.park();
     }
   }
 
-  void stumble(reprise::Writer& writer) {
+  void throw_and_recover(reprise::Writer& writer) {
     try {
-      simulate_badly(writer);
+      throw_mid_step(writer);
     } catch (const SimulatorError&) {
       ++state_.exceptions;
     }
   }
-  [[noreturn]] void simulate_badly(reprise::Writer& writer) {
-    scribble(writer);
+  [[noreturn]] void throw_mid_step(reprise::Writer& writer) {
+    write_garbage(writer);
     throw SimulatorError();
   }
   /// Writes a part of a step that is never committed, so no batch may ever show it.
-  void scribble(reprise::Writer& writer) {
+  void write_garbage(reprise::Writer& writer) {
     for (const reprise::AnyField field : shared_.world.fields()) {
       const bool observation = field.role() == reprise::Role::Observation;
       if (field.role() == reprise::Role::Version) {

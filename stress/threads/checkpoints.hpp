@@ -14,14 +14,14 @@ namespace stress {
 /// into another buffer and checks the items of that buffer, and if all threads stand still also
 /// their priorities.
 ///
-/// One thread calls `live`, another one `at_rest`.
+/// One thread calls `live`, another one `check_quiescent`.
 class Checkpoints {
  public:
   explicit Checkpoints(Shared& shared)
-      : shared_(shared), findings_(shared.findings), own_(options_of(shared.options)) {}
+      : shared_(shared), findings_(shared.findings), load_options_(options_of(shared.options)) {}
 
   /// Saves and loads every second (or every 50 ms with churn) until the run ends.
-  void live() {
+  void save_repeatedly() {
     while (wait()) {
       try {
         save_under_load();
@@ -34,23 +34,23 @@ class Checkpoints {
 
   /// Call it while all threads stand still and everything is ingested. `code` is the status of the
   /// conductor's last batch.
-  void at_rest(Learner& conductor, Learner::Code code, const reprise::Stats& stats) {
+  void check_quiescent(Learner& conductor, Learner::Code code, const reprise::Stats& stats) {
     // `live` may still be loading the newest checkpoint, and a save here would replace it as the
     // newest.
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || Clock::now() < next_rest_) {
+    if (!lock || Clock::now() < next_quiescent_save_) {
       return;
     }
-    next_rest_ = Clock::now() + kEvery;
+    next_quiescent_save_ = Clock::now() + kSaveInterval;
     try {
       save();
       const std::unique_ptr<Shared> loaded = load();
       loaded->priorities = shared_.priorities;
-      loaded->draw_counts.go_on_from(shared_.draw_counts);
+      loaded->draw_counts.continue_from(shared_.draw_counts);
       loaded->exponent.store(shared_.exponent.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
       const reprise::Stats now = check_account(*loaded, stats, stats);
-      Learner learner(*loaded, own_.learners);
+      Learner learner(*loaded, load_options_.learners);
       learner.check_whole_order();
       for (int i = 0; i < kBatchesAtRest; ++i) {
         static_cast<void>(learner.cycle());
@@ -72,10 +72,10 @@ class Checkpoints {
   using Keys = std::unordered_map<std::uint64_t, std::uint64_t>;
 
   static constexpr std::chrono::milliseconds kTick{5};
-  static constexpr std::chrono::seconds kEvery{1};
+  static constexpr std::chrono::seconds kSaveInterval{1};
   static constexpr int kBatchesAtRest = 3;
   /// The most items drawn in one batch.
-  static constexpr std::size_t kMost = std::size_t{1} << 16U;
+  static constexpr std::size_t kMaxBatchItems = std::size_t{1} << 16U;
 
   /// Removes the rate limiter, because nobody but the check uses a loaded buffer.
   static Options options_of(Options options) {
@@ -86,29 +86,30 @@ class Checkpoints {
   /// Waits for the next save; false if the run ends.
   [[nodiscard]] bool wait() const {
     const Clock::time_point due =
-        Clock::now() + (own_.churn ? std::chrono::milliseconds(kEvery) / 20 : kEvery);
-    while (!over() && Clock::now() < due) {
+        Clock::now() +
+        (load_options_.churn ? std::chrono::milliseconds(kSaveInterval) / 20 : kSaveInterval);
+    while (!is_run_ending() && Clock::now() < due) {
       std::this_thread::sleep_for(kTick);
     }
-    return !over();
+    return !is_run_ending();
   }
-  [[nodiscard]] bool over() const {
+  [[nodiscard]] bool is_run_ending() const {
     return shared_.stop.load(std::memory_order_relaxed) ||
            shared_.closing.load(std::memory_order_relaxed);
   }
 
   void save() {
-    shared_.replay.save(own_.checkpoint_path);
+    shared_.replay.save(load_options_.checkpoint_path);
     saved.fetch_add(1, std::memory_order_relaxed);
   }
 
   /// Loads the newest checkpoint; throws if it cannot be read.
   std::unique_ptr<Shared> load() {
-    auto loaded = std::make_unique<Shared>(own_, shared_.episodes, findings_);
-    loaded->learners.resize(own_.learners + 1);
+    auto loaded = std::make_unique<Shared>(load_options_, shared_.episodes, findings_);
+    loaded->learners.resize(load_options_.learners + 1);
     // A load truncates the episodes that were open at the save.
-    loaded->cutting.store(true, std::memory_order_relaxed);
-    const auto skipped = loaded->replay.restore(own_.checkpoint_path).skipped;
+    loaded->may_cut.store(true, std::memory_order_relaxed);
+    const auto skipped = loaded->replay.restore(load_options_.checkpoint_path).skipped;
     if (!skipped.empty()) {
       throw reprise::CheckpointError(skipped.front().error);
     }
@@ -123,7 +124,7 @@ class Checkpoints {
       const std::lock_guard lock(mutex_);
       {
         const Gate::Presence presence(shared_.gate);
-        if (over()) {
+        if (is_run_ending()) {
           return;
         }
         before = shared_.stats();
@@ -155,8 +156,8 @@ class Checkpoints {
     expect(now.committed_steps == now.resident_steps + now.evicted_steps && now.pending_steps == 0,
            show("steps committed", now.committed_steps, "resident and evicted",
                 now.resident_steps + now.evicted_steps));
-    expect(now.resident_steps <= own_.capacity_steps,
-           show("steps", now.resident_steps, "the capacity is", own_.capacity_steps));
+    expect(now.resident_steps <= load_options_.capacity_steps,
+           show("steps", now.resident_steps, "the capacity is", load_options_.capacity_steps));
     expect(now.committed_steps <= after.committed_steps,
            show("steps committed", now.committed_steps, "after the save there were",
                 after.committed_steps));
@@ -176,17 +177,17 @@ class Checkpoints {
   /// is the number of steps that the load evicted.
   void check_items(Shared& loaded, const Keys& before, std::uint64_t evicted) {
     reprise::Sampler sampler = loaded.replay.sampler(Shared::sampler_options(1, 0.0F));
-    WindowCheck windows({loaded.world, loaded.episodes, loaded.windows}, loaded.cutting, findings_);
-    bool once = false;
-    if (const reprise::SampleResult batch = sample_all(loaded, sampler, once)) {
+    WindowCheck windows({loaded.world, loaded.episodes, loaded.windows}, loaded.may_cut, findings_);
+    bool each_once = false;
+    if (const reprise::SampleResult batch = sample_all(loaded, sampler, each_once)) {
       const CheckedItems found = windows.check(*batch);
       std::unordered_set<std::uint64_t> seen;
       for (std::size_t i = 0; i < found.size(); ++i) {
-        if (!found[i].right) {
+        if (!found[i].correct) {
           continue;
         }
         const std::uint64_t hash = found[i].hash;
-        expect(!once || seen.insert(hash).second,
+        expect(!each_once || seen.insert(hash).second,
                "twice in a loaded buffer: " + found[i].name.words());
         const auto known = before.find(batch->keys()[i].bits);
         expect(known == before.end() || known->second == hash,
@@ -201,24 +202,24 @@ class Checkpoints {
       }
       const std::vector<float> ones(old.size(), 1.0F);
       const auto result = loaded.replay.update_priorities(old, ones);
-      expect(result.stale <= evicted || own_.exhaust(),
+      expect(result.stale <= evicted || load_options_.exhausts(),
              std::to_string(result.stale) + " keys from before the save are stale after a load");
       keys.fetch_add(result.applied, std::memory_order_relaxed);
     }
   }
 
-  /// Draws most items of positive weight, each once, and sets `once`. If the buffer has more than
-  /// `kMost` items, it draws `kMost` with replacement instead and clears `once`.
+  /// Draws most items of positive weight, each once, and sets `each_once`. If the buffer has more
+  /// than `kMaxBatchItems` items, it draws `kMaxBatchItems` with replacement and clears it.
   static reprise::SampleResult sample_all(const Shared& loaded, reprise::Sampler& sampler,
-                                          bool& once) {
-    const std::size_t there = loaded.replay.stats().items;
-    once = there <= kMost;
-    if (!once) {
-      return sampler.sample(kMost, {.timeout = kSampleTimeout});
+                                          bool& each_once) {
+    const std::size_t item_count = loaded.replay.stats().items;
+    each_once = item_count <= kMaxBatchItems;
+    if (!each_once) {
+      return sampler.sample(kMaxBatchItems, {.timeout = kSampleTimeout});
     }
     // Fewer items may have a positive weight than the buffer has, so n shrinks until a draw
     // succeeds.
-    for (std::size_t n = there; n != 0; n -= (n + 15) / 16) {
+    for (std::size_t n = item_count; n != 0; n -= (n + 15) / 16) {
       const auto batch = sampler.sample(
           n, {.draws = reprise::Draws::WithoutReplacement, .timeout = std::chrono::nanoseconds(0)});
       if (batch) {
@@ -232,7 +233,7 @@ class Checkpoints {
     Keys keys;
     const CheckedItems items = learner.check();
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i].right) {
+      if (items[i].correct) {
         keys.emplace(learner.drawn().keys()[i].bits, items[i].hash);
       }
     }
@@ -241,9 +242,9 @@ class Checkpoints {
 
   Shared& shared_;
   Findings& findings_;
-  const Options own_;
-  std::mutex mutex_;             ///< Held from a save to the end of its load.
-  Clock::time_point next_rest_;  ///< Guarded by mutex_.
+  const Options load_options_;
+  std::mutex mutex_;                       ///< Held from a save to the end of its load.
+  Clock::time_point next_quiescent_save_;  ///< Guarded by mutex_.
 };
 
 }  // namespace stress

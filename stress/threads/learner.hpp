@@ -25,14 +25,14 @@ class Learner {
       : shared_(shared),
         options_(shared.options),
         state_(shared.learners[number]),
-        me_(number < options_.learners ? std::optional(number) : std::nullopt),
+        learner_(number < options_.learners ? std::optional(number) : std::nullopt),
         rng_(mix(options_.seed ^ mix(number + 1) ^ std::uint64_t{shared.episodes.round()} << 40U ^
                  state_.lives++ << 20U)),
-        guest_(shared.guest_learns(number)),
+        guest_(shared.is_guest_learner(number)),
         watch_(guest_ ? shared.guests : shared.samplers),
         sampler_(
             shared.replay.sampler(Shared::sampler_options(rng_.next(), shared.strategies.fresh))),
-        windows_({shared.world, shared.episodes, shared.windows}, shared.cutting, shared.findings),
+        windows_({shared.world, shared.episodes, shared.windows}, shared.may_cut, shared.findings),
         priorities_check_(options_, shared.strategies, shared.slots_per_shard, shared.findings) {
     if (const std::size_t n = options_.batch; shared.strategies.mixed && n > 1 && !guest_) {
       const std::vector<reprise::MixedPart> halves{{shared.replay, n / 2},
@@ -47,10 +47,10 @@ class Learner {
   }
 
   /// Returns false if the buffer was closed, so that the learner gets no further life.
-  bool live() {
+  bool run_life() {
     const Gate::Presence presence(shared_.gate);
     if (guest_) {
-      guest_sampler_ = shared_.of_guest([&](reprise::Guest& guest) {
+      guest_sampler_ = shared_.make_by_guest([&](reprise::Guest& guest) {
         return guest.sampler(Shared::sampler_options(rng_.next(), shared_.strategies.fresh));
       });
       if (!guest_sampler_) {
@@ -92,25 +92,25 @@ class Learner {
     priorities_.clear();
     shared_.draw_counts.count(drawn_, items);
     shared_.arrivals.draw(items, since);
-    if (drawn_.of_a_pass) {
+    if (drawn_.is_epoch) {
       count_passes(drawn_.passes, since);
     }
-    priorities_check_.check(drawn_, items, shared_.priorities, me_, exponent());
+    priorities_check_.check(drawn_, items, shared_.priorities, learner_, exponent());
     if (hindsight_) {
       check_goals(items);
     }
     prepare_update(items);
-    named_.clear();
+    keys_to_gather_.clear();
     for (std::size_t i = 0; options_.read_by_name && i < items.size(); ++i) {
-      if (items[i].right) {
-        named_.push_back({drawn_.keys()[i], items[i].hash});
+      if (items[i].correct) {
+        keys_to_gather_.push_back({drawn_.keys()[i], items[i].hash});
       }
     }
     update();
     if (options_.mutable_column) {
       replace_latents(items);
     }
-    if (options_.remove && me_) {
+    if (options_.remove && learner_) {
       remove();
     }
     if (options_.read_by_name) {
@@ -124,8 +124,8 @@ class Learner {
   /// first of them. Call it while all threads stand still and everything is ingested. It skips
   /// buffers with a limit of draws or a limiter that holds writers, where its draws would count.
   void check_whole_order() {
-    if (!in_order(shared_.strategies.drawing) || options_.exhaust() ||
-        shared_.strategies.hold_writers()) {
+    if (!in_order(shared_.strategies.draw_rule) || options_.exhausts() ||
+        shared_.strategies.may_hold_writers()) {
       return;
     }
     const std::vector<reprise::ItemKey> all = first_keys(kWholeOrder);
@@ -158,10 +158,10 @@ class Learner {
     how.normalise = static_cast<reprise::Normalise>(rng_.below(3));
     how.draws = shared_.strategies.draws.value_or(how.draws);
     if (guest_sampler_) {
-      return note(guest_sampler_->sample(options_.batch, how), how);
+      return record_draw(guest_sampler_->sample(options_.batch, how), how);
     }
     if (!mixed_) {
-      return note(sampler_.sample(options_.batch, how), how);
+      return record_draw(sampler_.sample(options_.batch, how), how);
     }
     if (how.normalise == reprise::Normalise::ByBuffer) {
       how.normalise = reprise::Normalise::Not;  // Exact parts do not allow ByBuffer.
@@ -170,36 +170,36 @@ class Learner {
     // A call that gives no batch may have drawn items of the first part, which the mix keeps for
     // the next call. They count now.
     const std::size_t kept = result || mixed_->waits_for() == 0 ? 0 : mixed_->counts()[0];
-    const Code code = note(result, how, kept - kept_);
+    const Code code = record_draw(result, how, kept - kept_);
     kept_ = kept;
     drawn_.second_part = mixed_->counts()[0];
     return code;
   }
 
   /// Records the result of a draw. `more`: items that the call drew besides those of the batch.
-  Code note(const reprise::SampleResult& result, const reprise::SampleOptions& how,
-            std::size_t more = 0) {
-    watch_.done(result ? 1 : 0, false);
+  Code record_draw(const reprise::SampleResult& result, const reprise::SampleOptions& how,
+                   std::size_t more = 0) {
+    watch_.end_wait(result ? 1 : 0, false);
     count(state_.sampled, (result ? result->size() : 0) + more);
     if (!result) {
       return result.status().code;
     }
     const bool once = how.draws == reprise::Draws::WithoutReplacement;
     drawn_ = {.batch = &*result,
-              .by_batch = how.normalise == reprise::Normalise::ByBatch,
+              .normalised_by_batch = how.normalise == reprise::Normalise::ByBatch,
               .without_replacement = once,
-              .of_a_pass = how.draws == reprise::Draws::Epoch,
+              .is_epoch = how.draws == reprise::Draws::Epoch,
               .passes = result.status().passes,
               .fresh = result.status().fresh,
-              .of_one_moment =
-                  once || in_order(shared_.strategies.drawing) || options_.max_times_sampled != 0};
+              .is_snapshot = once || in_order(shared_.strategies.draw_rule) ||
+                             options_.max_times_sampled != 0};
     return Code::Ok;
   }
 
   /// Reports completed passes to `arrivals`; `since` is its count before the draw.
   void count_passes(std::uint64_t passes, std::uint64_t since) {
     if (passes != passes_) {
-      shared_.arrivals.passed(pass_since_);
+      shared_.arrivals.pass_completed(pass_since_);
     }
     pass_since_ = passes != passes_ || pass_since_ == 0 ? since : pass_since_;
     passes_ = passes;
@@ -210,7 +210,7 @@ class Learner {
   void check_versions(CheckedItems items, std::int64_t version) {
     versions_.clear();
     for (const CheckedItem& item : items) {
-      if (item.right) {
+      if (item.correct) {
         versions_.push_back(World::version_of(item.name));
       }
     }
@@ -224,7 +224,7 @@ class Learner {
                                                 std::to_string(versions_.front()) + ", of " +
                                                 std::to_string(oldest) + " allowed");
     }
-    if (me_ && rng_.one_in(8)) {
+    if (learner_ && rng_.one_in(8)) {
       const std::int64_t raised = versions_[versions_.size() / 2];
       shared_.replay.set_version(raised);
       std::int64_t before = shared_.version.load(std::memory_order_relaxed);
@@ -237,7 +237,7 @@ class Learner {
 
   /// Changes alpha at times. Only the first learner does, so it knows which exponent is in force.
   void set_alpha_when_due() {
-    if (me_ != std::size_t{0} || options_.set_alpha_every == 0 ||
+    if (learner_ != std::size_t{0} || options_.set_alpha_every == 0 ||
         state_.batches.load(std::memory_order_relaxed) % options_.set_alpha_every != 0) {
       return;
     }
@@ -248,20 +248,19 @@ class Learner {
 
   /// Index of the exponent in force; none if another thread may be changing it.
   [[nodiscard]] std::optional<std::size_t> exponent() const {
-    if (options_.set_alpha_every != 0 && me_ && *me_ != 0) {
-      return std::nullopt;
-    }
-    return shared_.exponent.load(std::memory_order_relaxed);
+    const bool other_changes_it = options_.set_alpha_every != 0 && learner_.value_or(0) != 0;
+    return other_changes_it ? std::nullopt
+                            : std::optional(shared_.exponent.load(std::memory_order_relaxed));
   }
 
   /// Draws and checks the first items, at most `most`; returns their keys. Updates no priorities.
   std::vector<reprise::ItemKey> first_keys(std::size_t most) {
     const std::size_t n = std::min<std::size_t>(shared_.replay.stats().items, most);
     const reprise::SampleOptions how{.timeout = kSampleTimeout};
-    if (n == 0 || note(sampler_.sample(n, how), how) != Code::Ok) {
+    if (n == 0 || record_draw(sampler_.sample(n, how), how) != Code::Ok) {
       return {};
     }
-    priorities_check_.check(drawn_, check(), shared_.priorities, me_, exponent());
+    priorities_check_.check(drawn_, check(), shared_.priorities, learner_, exponent());
     return {drawn_.keys().begin(), drawn_.keys().end()};
   }
 
@@ -269,17 +268,18 @@ class Learner {
   /// like drawn ones, and each has to be the item that was drawn under its key.
   void read_by_name() {
     for (std::size_t i = 0; i < options_.batch && !state_.kept.empty(); ++i) {
-      named_.push_back(state_.kept[rng_.below(state_.kept.size())]);
+      keys_to_gather_.push_back(state_.kept[rng_.below(state_.kept.size())]);
     }
     keys_.clear();
-    for (const KeptKey& named : named_) {
+    for (const KeptKey& named : keys_to_gather_) {
       keys_.push_back(named.key);
     }
     const reprise::Batch batch = shared_.replay.gather(keys_);
     const CheckedItems items = windows_.check(batch, true);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i].right && (batch.keys()[i] != named_[i].key || items[i].hash != named_[i].hash)) {
-        shared_.findings.add(Finding::WrongWindow, words_of(batch.keys()[i]) + " names " +
+      if (items[i].correct &&
+          (batch.keys()[i] != keys_to_gather_[i].key || items[i].hash != keys_to_gather_[i].hash)) {
+        shared_.findings.add(Finding::WrongWindow, describe_key(batch.keys()[i]) + " names " +
                                                        items[i].name.words() +
                                                        ", and was another item's");
       }
@@ -300,10 +300,10 @@ class Learner {
     }
     std::vector<std::int32_t> distances(items.size(), -1);
     hindsight_->relabel(drawn_.keys(), goals, field.dtype(), distances);
-    const bool there = !me_ && !options_.exhaust();
+    const bool there = !learner_ && !options_.exhausts();
     std::unordered_set<std::uint64_t> steps;
     for (const CheckedItem& item : items) {
-      if (there && goal_ == reprise::HindsightGoal::Final && item.right) {
+      if (there && goal_ == reprise::HindsightGoal::Final && item.correct) {
         steps.insert(item.hash);
       }
     }
@@ -311,9 +311,9 @@ class Learner {
       const std::int32_t distance = distances[i];
       const StepName expected = items[i].name.after(distance);
       const auto goal = std::span<const std::byte>(goals).subspan(i * bytes, bytes);
-      if (items[i].right && (!shared_.world.holds(goal, field, expected) ||
-                             (distance < 0 && goal_ != reprise::HindsightGoal::Episode) ||
-                             (distance == 0 && there) || steps.contains(expected.hash()))) {
+      if (items[i].correct && (!shared_.world.matches(goal, field, expected) ||
+                               (distance < 0 && goal_ != reprise::HindsightGoal::Episode) ||
+                               (distance == 0 && there) || steps.contains(expected.hash()))) {
         shared_.findings.add(Finding::WrongWindow, "the goal " + std::to_string(distance) +
                                                        " steps after " + items[i].name.words());
       }
@@ -324,27 +324,28 @@ class Learner {
   void replace_latents(CheckedItems items) {
     const reprise::AnyField field = shared_.world.fields().back();
     const std::size_t bytes = shared_.world.bytes(field);
-    const std::size_t steps = shared_.windows.sequences() != nullptr ? shared_.windows.reach() : 1;
+    const std::size_t steps =
+        shared_.windows.sequences() != nullptr ? shared_.windows.full_length() : 1;
     std::vector<reprise::ItemKey> keys;
     std::vector<std::byte> latents;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      const auto names = shared_.windows.streams() && items[i].right
+      const auto names = shared_.windows.streams() && items[i].correct
                              ? shared_.world.names_in(*drawn_.batch, i)
                              : std::vector<std::optional<StepName>>();
-      for (std::size_t k = 0; k < steps && items[i].right; ++k) {
+      for (std::size_t k = 0; k < steps && items[i].correct; ++k) {
         latents.resize(latents.size() + bytes);
         shared_.world.fill(
             std::span(latents).last(bytes), field,
             names.empty() ? items[i].name.after(static_cast<std::int64_t>(k)) : names[k].value(),
             rng_.next());
       }
-      if (items[i].right) {
+      if (items[i].correct) {
         keys.push_back(drawn_.keys()[i]);
       }
     }
     const auto result = shared_.replay.update(keys, field, latents);
     if (result.applied + result.stale != keys.size() ||
-        (!me_ && !options_.remove && result.stale != 0)) {
+        (!learner_ && !options_.remove && result.stale != 0)) {
       shared_.findings.add(Finding::AccountingError,
                            "update of a column: " + std::to_string(result.stale) + " stale of " +
                                std::to_string(keys.size()));
@@ -372,17 +373,17 @@ class Learner {
 
   void prepare_update(CheckedItems items) {
     changes_.clear();
-    if (me_ && !state_.kept.empty()) {
+    if (learner_ && !state_.kept.empty()) {
       const std::size_t old = items.size() / (options_.churn ? 2 : 8);
       for (std::size_t i = 0; i < old; ++i) {
         const KeptKey& kept = state_.kept[rng_.below(state_.kept.size())];
-        change(kept.key, may_get_zero(kept.hash), {.owner = *me_, .old = true});
+        change(kept.key, may_get_zero(kept.hash), {.owner = *learner_, .old = true});
       }
     }
     for (std::size_t i = 0; i < items.size(); ++i) {
       const std::size_t owner =
           owner_of(items[i].hash, std::max<std::size_t>(options_.learners, 1));
-      if (items[i].right && (!me_ || *me_ == owner)) {
+      if (items[i].correct && (!learner_ || *learner_ == owner)) {
         change(drawn_.keys()[i], may_get_zero(items[i].hash), {.owner = owner});
         keep({drawn_.keys()[i], items[i].hash});
       }
@@ -391,7 +392,7 @@ class Learner {
 
   void change(reprise::ItemKey key, bool zero, Change what) {
     // If writers wait for draws, every item must stay drawable, so none gets priority 0.
-    zero = zero && !shared_.strategies.hold_writers() && rng_.one_in(4);
+    zero = zero && !shared_.strategies.may_hold_writers() && rng_.one_in(4);
     what.level = zero ? 0 : 1 + static_cast<std::uint32_t>(rng_.below(kTopLevel));
     keys_.push_back(key);
     priorities_.push_back(priority_of(what.level));
@@ -436,11 +437,11 @@ class Learner {
                                " keys: " + std::to_string(result.applied) + " applied, " +
                                std::to_string(result.stale) + " stale");
     }
-    if (result.stale < exhausted || (!me_ && result.stale != exhausted)) {
+    if (result.stale < exhausted || (!learner_ && result.stale != exhausted)) {
       shared_.findings.add(Finding::AccountingError,
                            std::to_string(result.stale) + " keys are stale, of which " +
                                std::to_string(exhausted) + " are exhausted" +
-                               (me_ ? "" : ", though nothing was appended since the draw"));
+                               (learner_ ? "" : ", though nothing was appended since the draw"));
     }
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       KnownPriorities& known = shared_.priorities[changes_[i].owner];
@@ -473,7 +474,7 @@ class Learner {
   Shared& shared_;
   const Options& options_;
   LearnerState& state_;
-  const std::optional<std::size_t> me_;
+  const std::optional<std::size_t> learner_;
   Rng rng_;
   const bool guest_;
   WaitWatch watch_;
@@ -490,7 +491,7 @@ class Learner {
   std::vector<reprise::ItemKey> keys_;
   std::vector<float> priorities_;
   std::vector<Change> changes_;
-  std::vector<KeptKey> named_;
+  std::vector<KeptKey> keys_to_gather_;
   std::vector<std::int64_t> versions_;
   std::uint64_t passes_ = 0;      ///< Passes that the sampler has completed.
   std::uint64_t pass_since_ = 0;  ///< Steps that had arrived before the current pass began.

@@ -41,11 +41,11 @@ class Round {
 
   /// Fills the buffer and warms up, then measures. From time to time all threads stand still for
   /// checks.
-  void steady() {
+  void run_steady() {
     start_actors();
     start_saving();
     const auto full = [this] { return committed() >= options_.capacity_steps; };
-    if (shared_.strategies.hold_writers()) {
+    if (shared_.strategies.may_hold_writers()) {
       start_learners();
       wait_until(full, kLongestWarmUp);
     } else {
@@ -58,13 +58,13 @@ class Round {
     };
     wait_until(warm, kLongestWarmUp);
     Learner conductor(shared_, options_.learners);
-    stand_still(conductor);
+    check_quiescent_point(conductor);
 
     auto left = std::chrono::duration_cast<Clock::duration>(
         std::chrono::duration<double>(options_.seconds));
     while (left > Clock::duration::zero()) {
       left -= measure(std::min<Clock::duration>(left, kStillEvery));
-      stand_still(conductor);
+      check_quiescent_point(conductor);
     }
     stop();
     finish(&conductor);
@@ -72,7 +72,7 @@ class Round {
 
   /// Lets threads come and go for a while, then stops them, or closes the buffer under them if
   /// `by_close`.
-  void churn(Clock::duration length, bool by_close, Rng& rng) {
+  void run_churn(Clock::duration length, bool by_close, Rng& rng) {
     start_actors();
     start_learners();
     start_saving();
@@ -81,7 +81,7 @@ class Round {
       const std::chrono::milliseconds some(1 + rng.below(60));
       length -= measure(std::min<Clock::duration>(length, some));
       if (length > Clock::duration::zero() || !by_close) {
-        stand_still(conductor);
+        check_quiescent_point(conductor);
       }
     }
     if (!by_close) {
@@ -89,7 +89,7 @@ class Round {
       finish(&conductor);
       return;
     }
-    shared_.cutting.store(true, std::memory_order_release);
+    shared_.may_cut.store(true, std::memory_order_release);
     shared_.closing.store(true, std::memory_order_release);
     const Clock::time_point closed_at = Clock::now();
     shared_.replay.close();
@@ -111,8 +111,8 @@ class Round {
   /// finish them once no learner draws. Release for both; partners: the loads in `Shared` and
   /// `WindowCheck`.
   void stop() {
-    if (shared_.strategies.hold_writers()) {
-      shared_.cutting.store(true, std::memory_order_release);
+    if (shared_.strategies.may_hold_writers()) {
+      shared_.may_cut.store(true, std::memory_order_release);
     }
     shared_.stop.store(true, std::memory_order_release);
   }
@@ -130,17 +130,17 @@ class Round {
   }
   /// Stops serving guests. Unless the limiter holds writers, it first waits until the buffer has
   /// all steps that guests committed, and until the writers of guests that left are gone.
-  void rest() {
+  void stop_serving() {
     const Clock::time_point end = Clock::now() + kPatience;
-    while (host_ && !shared_.strategies.hold_writers() && !all_taken()) {
+    while (host_ && !shared_.strategies.may_hold_writers() && !guest_steps_taken()) {
       if (Clock::now() > end) {
-        give_up(shared_.findings, "a host does not take what guests have committed");
+        abort_hung(shared_.findings, "a host does not take what guests have committed");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     serving_ = {};
   }
-  [[nodiscard]] bool all_taken() const {
+  [[nodiscard]] bool guest_steps_taken() const {
     std::uint64_t writers = 0;
     for (const ActorState& actor : shared_.actors) {
       writers += actor.writers;
@@ -155,26 +155,27 @@ class Round {
     }
   }
   void start_actor(std::size_t a) {
-    host(a + 1, [this, a] {
-      return options_.environments != 0 ? VectorActor(shared_, a).live() : Actor(shared_, a).live();
+    start_lives(a + 1, [this, a] {
+      return options_.environments != 0 ? VectorActor(shared_, a).run_life()
+                                        : Actor(shared_, a).run_life();
     });
   }
   void start_learners() {
     for (std::size_t l = 0; l < options_.learners; ++l) {
-      host(options_.actors + l + 1, [this, l] { return Learner(shared_, l).live(); });
+      start_lives(options_.actors + l + 1, [this, l] { return Learner(shared_, l).run_life(); });
     }
   }
 
   void start_saving() {
     if (!options_.checkpoint_path.empty()) {
-      threads_.start([this] { checkpoints_.live(); });
+      threads_.start([this] { checkpoints_.save_repeatedly(); });
     }
   }
 
   /// Starts a thread that runs one life after another, each on a thread of its own, until a life
   /// returns false. `part` numbers all actors and learners from 1; 0 is the conductor.
   template <class Life>
-  void host(std::size_t part, Life life) {
+  void start_lives(std::size_t part, Life life) {
     threads_.start([this, part, life] {
       bool go_on = true;
       for (std::uint32_t number = 0; go_on && !shared_.stop.load(std::memory_order_relaxed);
@@ -209,18 +210,18 @@ class Round {
   }
 
   template <class Condition>
-  void wait_until(Condition condition, Clock::duration longest) {
+  void wait_until(Condition condition, Clock::duration max_let_in) {
     const Clock::time_point start = Clock::now();
     std::uint64_t seen = 0;
     Clock::time_point moved = start;
-    while (!condition() && Clock::now() - start < longest) {
+    while (!condition() && Clock::now() - start < max_let_in) {
       std::this_thread::sleep_for(kTick);
       show();
       const std::uint64_t now = committed() + batches();
       moved = now != seen ? Clock::now() : moved;
       seen = now;
       if (Clock::now() - moved > kPatience) {
-        give_up(shared_.findings, "nothing is appended nor sampled");
+        abort_hung(shared_.findings, "nothing is appended nor sampled");
       }
     }
   }
@@ -233,7 +234,7 @@ class Round {
     const Clock::time_point end = start + length;
     for (Clock::time_point now = start; now < end; now = Clock::now()) {
       std::this_thread::sleep_until(std::min(end, now + kTick));
-      residence_.in_passing();
+      residence_.check_while_running();
       show();
     }
     tally_.appends += committed() - committed_before;
@@ -251,12 +252,12 @@ class Round {
   }
 
   /// Makes all threads stand still, and checks that the counts are exact and the draws right.
-  void stand_still(Learner& conductor) {
+  void check_quiescent_point(Learner& conductor) {
     if (!shared_.gate.close(kPatience)) {
-      give_up(shared_.findings, "a thread does not return from its call");
+      abort_hung(shared_.findings, "a thread does not return from its call");
     }
-    rest();
-    residence_.at_rest(verify(conductor));
+    stop_serving();
+    residence_.check_quiescent(verify(conductor));
     serve();
     shared_.gate.open();
   }
@@ -274,24 +275,24 @@ class Round {
     account_.check(stats, true);
     ++tally_.quiescent_points;
     if (!options_.checkpoint_path.empty()) {
-      checkpoints_.at_rest(conductor, code, stats);
+      checkpoints_.check_quiescent(conductor, code, stats);
     }
     return stats;
   }
 
-  void join(const char* otherwise) {
+  void join(const char* finding) {
     if (!threads_.join(kPatience)) {
-      give_up(shared_.findings, otherwise);
+      abort_hung(shared_.findings, finding);
     }
   }
 
   /// Appends with a single actor until all items of before are evicted. Returns false without
   /// appending if the limiter could hold the actor, or the actor is a guest.
   bool append_alone() {
-    if (shared_.strategies.hold_writers() || shared_.guest_acts(0)) {
+    if (shared_.strategies.may_hold_writers() || shared_.is_guest_actor(0)) {
       return false;
     }
-    const std::uint64_t enough = shared_.arrivals.count() + shared_.oldest_allowed();
+    const std::uint64_t enough = shared_.arrivals.count() + shared_.max_item_age();
     shared_.stop.store(false, std::memory_order_relaxed);
     start_actor(0);
     wait_until([&] { return shared_.arrivals.count() >= enough; }, Clock::duration::max());
@@ -306,12 +307,12 @@ class Round {
     if (conductor == nullptr && serving_.joinable()) {
       serving_.join();  // Nobody asks this thread to stop: it ends with the buffer.
     }
-    residence_.turns();
+    residence_.check_all_turns();
     if (conductor != nullptr) {
-      rest();
+      stop_serving();
       verify(*conductor);
       const bool alone = append_alone();
-      residence_.at_end(verify(*conductor), alone);
+      residence_.check_at_end(verify(*conductor), alone);
     }
     const reprise::Stats stats = shared_.stats();
     account_.check(stats, conductor != nullptr);

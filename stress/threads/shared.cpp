@@ -9,7 +9,7 @@
 namespace stress {
 namespace {
 
-constexpr std::chrono::microseconds kHastyTimeout{200};
+constexpr std::chrono::microseconds kShortTimeout{200};
 /// Timeout of a writer that the rate limiter may hold; after it the writer can stand still.
 constexpr std::chrono::milliseconds kHeldTimeout{5};
 
@@ -21,7 +21,7 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   result.selectors = {strategies.selector};
   result.max_times_sampled = options.max_times_sampled;
   result.max_staleness = options.max_staleness;
-  result.remover = CheckedRemover(strategies.remover, options.exhaust(), findings);
+  result.remover = CheckedRemover(strategies.remover, options.exhausts(), findings);
   result.rate_limiter = strategies.limiter;
   result.max_writers = options.actors * std::max<std::size_t>(options.environments, 1);
   // Writers of guests that have left stay until the host has appended all their steps.
@@ -57,22 +57,21 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
       slots(replay.stats().chunks * replay.options().chunk_steps),
       slots_per_shard(slots / replay.options().shards),
       draw_counts(slots, o.max_times_sampled, strategies.fresh > 0.0F, f),
-      arrivals(e, windows, std::max<std::uint64_t>(2 * oldest_allowed(), 1U << 17U),
-               oldest_allowed()) {
+      arrivals(e, windows, std::max<std::uint64_t>(2 * max_item_age(), 1U << 17U), max_item_age()) {
   // While a sampler waits, each other one may finish the batch under way, and one that it waited
   // for.
-  samplers.most = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
+  samplers.max_allowed = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
   // While a writer waits, each other one may use the inserts it booked, those of an earlier turn,
   // and those that a departed writer gave back.
-  writers.most = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
-                                            block_of(strategies.limiter, max_writers()));
+  writers.max_allowed = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
+                                                   block_size(strategies.limiter, max_writers()));
 }
 
-reprise::WriterOptions Shared::writer_options(bool hasty, WaitWatch& watch) const {
-  const bool held = strategies.hold_writers();
-  return {.timeout = hasty  ? std::chrono::nanoseconds(kHastyTimeout)
-                     : held ? std::chrono::nanoseconds(kHeldTimeout)
-                            : reprise::kNoTimeout,
+reprise::WriterOptions Shared::writer_options(bool short_timeout, WaitWatch& watch) const {
+  const bool held = strategies.may_hold_writers();
+  return {.timeout = short_timeout ? std::chrono::nanoseconds(kShortTimeout)
+                     : held        ? std::chrono::nanoseconds(kHeldTimeout)
+                                   : reprise::kNoTimeout,
           .hook = held ? &watch : nullptr};
 }
 

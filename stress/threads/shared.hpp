@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 /// them, and while it stands still the gate's mutex orders them.
 struct alignas(64) ActorState {
   std::atomic<std::uint64_t> committed = 0;
-  std::uint64_t open = 0;     ///< Committed steps whose window is incomplete.
-  std::uint64_t writers = 0;  ///< Writers that are alive.
+  std::uint64_t undecided_steps = 0;  ///< Committed steps whose window is incomplete.
+  std::uint64_t writers = 0;          ///< Writers that are alive.
   std::uint64_t lives = 0;
   std::uint64_t exceptions = 0;
 };
@@ -58,11 +58,11 @@ struct Shared {
   }
   /// Whether an actor has to give up a commit that the rate limiter holds, because the run ends and
   /// nobody draws any more.
-  [[nodiscard]] bool gives_up() const {
+  [[nodiscard]] bool must_give_up() const {
     // Acquire for both; partners: the conductor's stores. Reading the first makes the second
     // visible.
-    return strategies.hold_writers() && stop.load(std::memory_order_acquire) &&
-           cutting.load(std::memory_order_acquire);
+    return strategies.may_hold_writers() && stop.load(std::memory_order_acquire) &&
+           may_cut.load(std::memory_order_acquire);
   }
 
   /// Appends the priorities that the commit of this step needs for the items it decides; none if
@@ -70,7 +70,7 @@ struct Shared {
   void add_priorities(const StepName& step, const Episode& episode, std::vector<float>& to) const {
     const std::uint32_t steps = step.position + 1;
     if (episode.explicit_priorities && windows.streams()) {
-      if (const auto first = episodes.before(step, windows.reach() - 1)) {
+      if (const auto first = episodes.step_before(step, windows.full_length() - 1)) {
         to.push_back(priority_of(first_level(*first)));
       }
     } else if (episode.explicit_priorities) {
@@ -84,12 +84,13 @@ struct Shared {
   }
 
   /// Number of committed steps whose windows are incomplete, of a writer whose next step is `next`.
-  [[nodiscard]] std::uint32_t open(const StepName& next) const {
-    std::uint32_t open = windows.open(next.position);
-    while (windows.streams() && open + 1 < windows.reach() && episodes.before(next, open + 1)) {
-      ++open;
+  [[nodiscard]] std::uint32_t undecided_steps(const StepName& next) const {
+    std::uint32_t undecided_steps = windows.undecided_steps(next.position);
+    while (windows.streams() && undecided_steps + 1 < windows.full_length() &&
+           episodes.step_before(next, undecided_steps + 1)) {
+      ++undecided_steps;
     }
-    return open;
+    return undecided_steps;
   }
 
   /// Ingests everything that was committed before the call, and returns the buffer's counts. They
@@ -100,15 +101,15 @@ struct Shared {
   }
   /// The greatest age in steps that `Fifo` allows (I13): the capacity, and a chunk for each writer
   /// and shard.
-  [[nodiscard]] std::uint64_t oldest_allowed() const {
+  [[nodiscard]] std::uint64_t max_item_age() const {
     const reprise::Options& o = replay.options();
     return o.capacity_steps + (o.max_writers + o.shards) * o.chunk_steps;
   }
   /// Whether the actor of this number is a guest; guest_learns is the same for learners.
-  [[nodiscard]] bool guest_acts(std::size_t number) const {
+  [[nodiscard]] bool is_guest_actor(std::size_t number) const {
     return number + std::min(options.guests, options.actors) >= options.actors;
   }
-  [[nodiscard]] bool guest_learns(std::size_t number) const {
+  [[nodiscard]] bool is_guest_learner(std::size_t number) const {
     return number < options.learners &&
            number + std::min(options.guests, options.learners) >= options.learners;
   }
@@ -119,7 +120,7 @@ struct Shared {
   /// Attaches a new guest and returns what `make` makes of it, a writer or a sampler; nothing if
   /// the buffer is closed.
   template <class Make>
-  [[nodiscard]] auto of_guest(const Make& make)
+  [[nodiscard]] auto make_by_guest(const Make& make)
       -> std::optional<decltype(make(std::declval<reprise::Guest&>()))> {
     try {
       reprise::Guest guest =
@@ -135,7 +136,7 @@ struct Shared {
   }
   /// Waits until at most half of the writers are in use. Writers of guests that left stay while
   /// their steps wait for the rate limiter. Returns false if the run ends.
-  [[nodiscard]] bool await_writers() {
+  [[nodiscard]] bool wait_for_free_writers() {
     while (replay.stats().writers > replay.options().max_writers / 2) {
       if (stop.load(std::memory_order_relaxed) || closing.load(std::memory_order_relaxed)) {
         return false;
@@ -153,7 +154,7 @@ struct Shared {
 
   /// `hasty`: the writer waits for room only briefly. If the rate limiter may hold writers, all of
   /// them have a timeout, because a writer can stand still only between calls.
-  [[nodiscard]] reprise::WriterOptions writer_options(bool hasty, WaitWatch& watch) const;
+  [[nodiscard]] reprise::WriterOptions writer_options(bool short_timeout, WaitWatch& watch) const;
   [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
 
   /// Hook that ends a guest's wait for its host once the buffer is being closed.
@@ -186,7 +187,7 @@ struct Shared {
   UntilClosing until_closing{closing};
   /// Whether episodes may end early: by `close`, or because a writer that the rate limiter holds
   /// has to stop.
-  std::atomic<bool> cutting = false;
+  std::atomic<bool> may_cut = false;
   std::atomic<std::uint32_t> next_writer = 0;
   /// The highest policy version that a learner has set. Release; partner: the acquire of a learner
   /// before its draw.

@@ -15,20 +15,20 @@ class VectorActor {
         rng_(mix(shared.options.seed ^ mix(~number) ^
                  std::uint64_t{shared.episodes.round()} << 32U ^ state_.lives << 8U)),
         environments_(shared.options.environments),
-        guest_(shared.guest_acts(number)),
+        guest_(shared.is_guest_actor(number)),
         watch_(guest_ ? shared.guests : shared.writers) {}
 
   /// Returns false if the actor gets no further life: the buffer was closed, or the run ends.
-  bool live() {
+  bool run_life() {
     const Gate::Presence presence(shared_.gate);
     ++state_.lives;
-    const bool hasty = shared_.options.churn && rng_.one_in(2);
-    const reprise::WriterOptions options = shared_.writer_options(hasty, watch_);
+    const bool short_timeout = shared_.options.churn && rng_.one_in(2);
+    const reprise::WriterOptions options = shared_.writer_options(short_timeout, watch_);
     std::optional<reprise::VectorWriter> writers;
     if (!guest_) {
       writers.emplace(shared_.replay, environments_.size(), options);
-    } else if (shared_.await_writers()) {
-      writers = shared_.of_guest([&](reprise::Guest& guest) {
+    } else if (shared_.wait_for_free_writers()) {
+      writers = shared_.make_by_guest([&](reprise::Guest& guest) {
         return guest.vector_writer(environments_.size(), options);
       });
     }
@@ -42,12 +42,12 @@ class VectorActor {
       one.episodes = shared_.options.churn ? rng_.between(1, 20) : ~std::uint64_t{0};
     }
     bool open = true;
-    while (open && choose()) {
-      stand_still_if_asked();
+    while (open && choose_environments()) {
+      park_if_closed();
       open = step(*writers);
     }
     state_.writers = 0;
-    state_.open = 0;
+    state_.undecided_steps = 0;
     return open;
   }
 
@@ -62,7 +62,7 @@ class VectorActor {
 
   /// Chooses the environments of the next step from those that have episodes left; false if none
   /// has. Either all chosen episodes give priorities or none does.
-  bool choose() {
+  bool choose_environments() {
     const bool stop = shared_.stop.load(std::memory_order_relaxed);
     chosen_.clear();
     for (std::size_t e = 0; e < environments_.size(); ++e) {
@@ -105,15 +105,15 @@ class VectorActor {
     for (bool taken = false; !taken;) {
       const reprise::CommitStatus status = writers.commit(ends_, priorities_);
       taken = status == reprise::CommitStatus::Committed;
-      watch_.done(taken ? ends_.size() : 0, true);
-      learn(writers);
+      watch_.end_wait(taken ? ends_.size() : 0, true);
+      count_taken_steps(writers);
       shared_.check(status);
       if (status == reprise::CommitStatus::Closed) {
         return false;
       }
       if (!taken) {
-        stand_still_if_asked();
-        if (shared_.gives_up()) {
+        park_if_closed();
+        if (shared_.must_give_up()) {
           return false;
         }
       }
@@ -162,7 +162,7 @@ class VectorActor {
   }
 
   /// Counts the steps that a commit took. If it found no room, it may have taken only some of them.
-  void learn(reprise::VectorWriter& writers) {
+  void count_taken_steps(reprise::VectorWriter& writers) {
     std::uint64_t count = 0;
     for (std::size_t row = 0; row < chosen_.size(); ++row) {
       Environment& one = environments_[chosen_[row]];
@@ -182,14 +182,14 @@ class VectorActor {
   }
 
   /// If the gate is closed, waits until it opens.
-  void stand_still_if_asked() {
+  void park_if_closed() {
     if (shared_.gate.closed()) {
-      state_.open = 0;
+      state_.undecided_steps = 0;
       for (const Environment& one : environments_) {
         const bool ended = one.steps == one.episode.length && one.episode.ends_by_commit();
-        state_.open += ended && !shared_.windows.streams()
-                           ? 0
-                           : shared_.open({one.name, one.number, one.steps});
+        state_.undecided_steps += ended && !shared_.windows.streams()
+                                      ? 0
+                                      : shared_.undecided_steps({one.name, one.number, one.steps});
       }
       shared_.gate.park();
     }

@@ -13,12 +13,12 @@ namespace stress {
 /// limiter (I12). Any thread. All accesses are relaxed, because the counts need not be of the same
 /// moment.
 struct Turns {
-  std::uint64_t most = 0;  ///< How often others may be let in during one wait.
+  std::uint64_t max_allowed = 0;  ///< How often others may be let in during one wait.
   std::atomic<std::uint64_t> let_in = 0;
   std::atomic<std::uint64_t> waits = 0;
-  std::atomic<std::uint64_t> passed =
+  std::atomic<std::uint64_t> passed_over =
       0;  ///< Waits during which others were let in more than `most` times.
-  std::atomic<std::uint64_t> longest =
+  std::atomic<std::uint64_t> max_let_in =
       0;  ///< The most times that others were let in during one wait.
 };
 
@@ -41,12 +41,13 @@ class WaitWatch final : public reprise::WaitHook {
 
   /// Ends the observation of a call that was let in `admissions` times. `asleep`: the thread may
   /// sleep on for a while after it is let in, so waits that succeeded are left out.
-  void done(std::uint64_t admissions, bool asleep) noexcept {
+  void end_wait(std::uint64_t admissions, bool asleep) noexcept {
     const std::uint64_t now = turns_.let_in.fetch_add(admissions, std::memory_order_relaxed);
     if (waits_ && !(asleep && admissions != 0) && interruptions() == interruptions_) {
       turns_.waits.fetch_add(1, std::memory_order_relaxed);
-      turns_.passed.fetch_add(now - before_ > turns_.most ? 1 : 0, std::memory_order_relaxed);
-      raise(turns_.longest, now - before_);
+      turns_.passed_over.fetch_add(now - before_ > turns_.max_allowed ? 1 : 0,
+                                   std::memory_order_relaxed);
+      atomic_max(turns_.max_let_in, now - before_);
     }
     waits_ = false;
   }

@@ -18,7 +18,7 @@ class AllocationFailureInUse : public testing::Test {
     probabilities_ = line_.probabilities();
   }
 
-  static Options options() { return Small{.max_writers = 3}; }
+  static Options options() { return SmallOptions{.max_writers = 3}; }
 
   void expect_unchanged() {
     EXPECT_EQ(line_.replay.stats().committed_steps, 50U);
@@ -31,11 +31,11 @@ class AllocationFailureInUse : public testing::Test {
   }
 
   template <class Call>
-  void sweep_unchanged(Call&& call) {
-    sweep(call, [this] { expect_unchanged(); });
+  void expect_unchanged_despite_failures(Call&& call) {
+    fail_each_allocation(call, [this] { expect_unchanged(); });
   }
 
-  Line line_;
+  NumberedBuffer line_;
   Writer writer_;
   Sampler sampler_;
   std::map<std::uint64_t, ItemKey> keys_;
@@ -55,17 +55,17 @@ TEST(AllocationFailure, WhileAddingAnyKindOfFieldLeavesTheSchemaAsItWas) {
     Schema schema;
     schema.observation<float>("state");
     const Schema before = schema;
-    sweep([&] { add(schema); }, [&] { ASSERT_TRUE(schema == before); });
+    fail_each_allocation([&] { add(schema); }, [&] { ASSERT_TRUE(schema == before); });
     ASSERT_EQ(schema.fields().size(), 2U);
   }
 }
 
 TEST_F(AllocationFailureInUse, WhileAskingForSizeOrStats) {
   std::size_t size = 0;
-  sweep_unchanged([&] { size = line_.replay.size(); });
+  expect_unchanged_despite_failures([&] { size = line_.replay.size(); });
   EXPECT_EQ(size, 50U);
   std::optional<Stats> stats;
-  sweep_unchanged([&] { stats.emplace(line_.replay.stats()); });
+  expect_unchanged_despite_failures([&] { stats.emplace(line_.replay.stats()); });
   ASSERT_TRUE(stats.has_value());
   EXPECT_EQ(stats->resident_steps, 50U);
 }
@@ -75,7 +75,7 @@ TEST_F(AllocationFailureInUse, WhileSamplingIntoABatchOfTheUsers) {
   for (const bool gather : {false, true}) {
     Sampler fresh = line_.replay.sampler({.seed = 9});
     SampleStatus status{.code = SampleStatus::Code::Closed};
-    sweep_unchanged(
+    expect_unchanged_despite_failures(
         [&] { status = fresh.sample_into(batch, 500, 2500, {.timeout = 0ns, .gather = gather}); });
     EXPECT_EQ(status.code, SampleStatus::Code::Ok);
     EXPECT_EQ(batch.size(), 3000U);
@@ -84,14 +84,14 @@ TEST_F(AllocationFailureInUse, WhileSamplingIntoABatchOfTheUsers) {
 
 TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
   constexpr std::size_t kBatch = 2000;
-  constexpr std::size_t kMostAllocations = 1000;
+  constexpr std::size_t kMaxAllocations = 1000;
   Sampler sampler = line_.replay.sampler({.seed = 9, .parallel_gather_bytes = 1});
-  ASSERT_TRUE(sampler.sample(kBatch, kAtOnce));  // The sampler has now allocated what it keeps.
+  ASSERT_TRUE(sampler.sample(kBatch, kNoWait));  // The sampler has now allocated what it keeps.
   bool failed = true;
-  for (std::size_t k = 1; failed && k < kMostAllocations; ++k) {
+  for (std::size_t k = 1; failed && k < kMaxAllocations; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
     fail_allocation(k);
-    const SampleResult batch = sampler.sample(kBatch, kAtOnce);
+    const SampleResult batch = sampler.sample(kBatch, kNoWait);
     failed = allocation_failed();
     fail_allocation(0);
     ASSERT_TRUE(batch);
@@ -103,18 +103,18 @@ TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
 }
 
 TEST_F(AllocationFailureInUse, WhileDescribingABatchOrAStatus) {
-  const SampleResult batch = require_batch(sampler_.sample(16, kAtOnce));
+  const SampleResult batch = require_batch(sampler_.sample(16, kNoWait));
   std::vector<std::size_t> shape;
-  sweep_unchanged([&] { shape = batch->shape(line_.id); });
+  expect_unchanged_despite_failures([&] { shape = batch->shape(line_.id); });
   std::string words;
-  sweep_unchanged([&] { words = batch.status().message(); });
+  expect_unchanged_despite_failures([&] { words = batch.status().message(); });
   EXPECT_NE(words, "");
   for (const bool ratio : {false, true}) {
     SampleStatus held{.code = SampleStatus::Code::Stopped};
     held.held_by_ratio = ratio;
     held.held_by_queue = !ratio;
     words.clear();
-    sweep_unchanged([&] { words = held.message(); });
+    expect_unchanged_despite_failures([&] { words = held.message(); });
     EXPECT_NE(words, "");
   }
 }
@@ -161,7 +161,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
   for (std::size_t w = 0; w < std::size(wrongs); ++w) {
     SCOPED_TRACE(testing::Message() << "wrong " << w);
     bool refused = false;
-    sweep_unchanged([&] {
+    expect_unchanged_despite_failures([&] {
       try {
         wrongs[w]();
       } catch (const std::logic_error&) {
@@ -177,11 +177,11 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
 
 TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
   for (const Draws draws : {Draws::Independent, Draws::WithoutReplacement}) {
-    Line line(Small{.max_times_sampled = 1, .rate_limiter = Queue{.size = 40}});
+    NumberedBuffer line(SmallOptions{.max_times_sampled = 1, .rate_limiter = Queue{.size = 40}});
     line.append_many(0, 40);
     ASSERT_EQ(line.replay.size(), 40U);
     std::optional<Sampler> sampler;
-    sweep(
+    fail_each_allocation(
         [&] {
           sampler.emplace(line.replay.sampler());
           const SampleResult batch =
@@ -195,11 +195,11 @@ TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
 }
 
 TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 100; ++number) {
     const std::uint64_t from = number + number / 10;  // Every tenth step begins an episode.
-    sweep(
+    fail_each_allocation(
         [&] {
           (void)writer.add_transition(End::Continue, now(line.id, from), now(line.action, from),
                                       now(line.reward, 1.0F), next(line.id, from + 1));
@@ -207,11 +207,11 @@ TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
         [&] { EXPECT_EQ(line.replay.stats().committed_steps, number); });
     ASSERT_EQ(line.replay.stats().committed_steps, number + 1);
   }
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
-  Line line(Small{.window = Transitions{.n_step = 3}});
+  NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3}});
   VectorWriter writers(line.replay, 3);
   for (std::uint64_t step = 0; step < 60; ++step) {
     const std::uint64_t n = step;
@@ -220,7 +220,7 @@ TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
     const std::array<float, 3> rewards = {1, 1, 1};
     const End last = step % 20 == 19 ? End::Terminated : End::Continue;
     const std::array<End, 3> ends = {End::Continue, last, End::Continue};
-    sweep(
+    fail_each_allocation(
         [&] {
           writers.now(line.id, ids);
           writers.now(line.action, ids);
@@ -232,11 +232,11 @@ TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
         [&] { EXPECT_EQ(line.replay.stats().committed_steps, 3 * step); });
     ASSERT_EQ(line.replay.stats().committed_steps, 3 * step + 3);
   }
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 64);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 16);
@@ -277,34 +277,35 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
 TEST(AllocationFailure, WhileMakingABufferThrowsAndLeaksNothing) {
   Schema schema;
   schema.observation<float>("state", {4});
-  const Options options = Small{};
+  const Options options = SmallOptions{};
   std::optional<ReplayBuffer> replay;
-  sweep([&] { replay.emplace(schema, options); }, [&] { EXPECT_FALSE(replay.has_value()); });
+  fail_each_allocation([&] { replay.emplace(schema, options); },
+                       [&] { EXPECT_FALSE(replay.has_value()); });
   ASSERT_TRUE(replay.has_value());
   EXPECT_EQ(replay->size(), 0U);
 }
 
 TEST(AllocationFailure, WhileMakingAWriterLeavesNoWriterBehind) {
-  Line line;
+  NumberedBuffer line;
   std::optional<Writer> writer;
-  sweep([&] { writer.emplace(line.replay.writer()); },
-        [&] { EXPECT_EQ(line.replay.stats().writers, 0U); });
+  fail_each_allocation([&] { writer.emplace(line.replay.writer()); },
+                       [&] { EXPECT_EQ(line.replay.stats().writers, 0U); });
   EXPECT_EQ(line.replay.stats().writers, 1U);
   line.append_many(*writer, 0, 100);
   EXPECT_EQ(line.replay.size(), 64U);
 }
 
 TEST(AllocationFailure, WhileMakingManyWritersLeavesNoneBehind) {
-  Line line;
+  NumberedBuffer line;
   std::optional<VectorWriter> writers;
-  sweep([&] { writers.emplace(line.replay, 5); },
-        [&] { EXPECT_EQ(line.replay.stats().writers, 0U); });
+  fail_each_allocation([&] { writers.emplace(line.replay, 5); },
+                       [&] { EXPECT_EQ(line.replay.stats().writers, 0U); });
   EXPECT_EQ(line.replay.stats().writers, 5U);
 }
 
 TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
-  Options options = Small{.max_writers = 2};
-  Line shipped(options);
+  Options options = SmallOptions{.max_writers = 2};
+  NumberedBuffer shipped(options);
   StepPacker packer(shipped.schema, options, 5);
   Writer writers[] = {packer.writer(), packer.writer()};
   for (Writer& writer : writers) {
@@ -313,63 +314,67 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   const Blob shipment = packer.take();
   ReplayShard shard(shipped.replay);
   // If a failed call left a writer behind, the next call would be refused.
-  sweep([&] { static_cast<void>(shard.append(shipment.bytes())); },
-        [&] { EXPECT_TRUE(shipped.replay.stats().writers == 0 || shard.writers() == 1); });
+  fail_each_allocation(
+      [&] { static_cast<void>(shard.append(shipment.bytes())); },
+      [&] { EXPECT_TRUE(shipped.replay.stats().writers == 0 || shard.writers() == 1); });
   EXPECT_EQ(shipped.replay.stats().committed_steps, 2U);
   EXPECT_EQ(shard.close_writer(5), 2U);
   EXPECT_EQ(shipped.replay.stats().writers, 0U);
 }
 
 TEST(AllocationFailure, WhilePackingTakesNoStepAndLosesNone) {
-  const Options options = Small{.capacity_steps = 200, .window = Transitions{.n_step = 3}};
-  Line shipped(options);
-  Line beside(options);
+  const Options options = SmallOptions{.capacity_steps = 200, .window = Transitions{.n_step = 3}};
+  NumberedBuffer shipped(options);
+  NumberedBuffer beside(options);
   ReplayShard shards[] = {ReplayShard(shipped.replay), ReplayShard(beside.replay)};
   std::optional<StepPacker> packer;
-  sweep(
+  fail_each_allocation(
       [&] {
         packer.emplace(shipped.schema, options, 5, PackerLanes{.count = 2, .longest_run = 20});
       },
       [] {});
   std::optional<Writer> writer;
-  sweep([&] { writer.emplace(packer->writer()); }, [&] { EXPECT_EQ(packer->steps(), 0U); });
+  fail_each_allocation([&] { writer.emplace(packer->writer()); },
+                       [&] { EXPECT_EQ(packer->steps(), 0U); });
   for (std::uint64_t number = 0; number < 100; ++number) {
     const End end = number % 70 == 69 ? End::Truncated : End::Continue;
-    sweep([&] { (void)shipped.append(*writer, number, end); },
-          [&] { EXPECT_EQ(packer->steps(), number); });
+    fail_each_allocation([&] { (void)shipped.append(*writer, number, end); },
+                         [&] { EXPECT_EQ(packer->steps(), number); });
     ASSERT_EQ(packer->steps(), number + 1);
   }
   for (std::size_t lane = 0; lane < 2; ++lane) {
     Blob blob;
     const std::size_t steps = packer->steps_in(lane);
-    sweep([&] { blob = packer->take(lane); }, [&] { EXPECT_EQ(packer->steps_in(lane), steps); });
+    fail_each_allocation([&] { blob = packer->take(lane); },
+                         [&] { EXPECT_EQ(packer->steps_in(lane), steps); });
     EXPECT_EQ(shards[lane].append(blob.bytes()).steps, steps);
   }
   EXPECT_EQ(shipped.replay.stats().committed_steps + beside.replay.stats().committed_steps, 100U);
 }
 
 TEST(AllocationFailure, WhileAppendingLosesNoStep) {
-  Line line(Small{.window = Transitions{.n_step = 3, .frame_stack = 2}});
+  NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3, .frame_stack = 2}});
   for (std::uint64_t number = 0; number < 200; ++number) {
     const End end = number % 30 == 29 ? End::Truncated : End::Continue;
-    sweep([&] { (void)line.append(number, end); },
-          [&] { EXPECT_EQ(line.replay.stats().committed_steps, number); });
+    fail_each_allocation([&] { (void)line.append(number, end); },
+                         [&] { EXPECT_EQ(line.replay.stats().committed_steps, number); });
     ASSERT_EQ(line.replay.stats().committed_steps, number + 1);
   }
   EXPECT_EQ(line.replay.size(), 64U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(AllocationFailure, WhileSamplingLeavesTheSamplerAsItWas) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 64);
   std::optional<Sampler> sampler;
-  sweep([&] { sampler.emplace(line.replay.sampler({.seed = 4})); },
-        [&] { EXPECT_FALSE(sampler.has_value()); });
+  fail_each_allocation([&] { sampler.emplace(line.replay.sampler({.seed = 4})); },
+                       [&] { EXPECT_FALSE(sampler.has_value()); });
   Sampler untouched = line.replay.sampler({.seed = 4});
   for (const std::size_t n : {16U, 500U, 8U, 3000U}) {
     bool drawn = false;
-    sweep([&] { drawn = static_cast<bool>(sampler->sample(n)); }, [&] { EXPECT_FALSE(drawn); });
+    fail_each_allocation([&] { drawn = static_cast<bool>(sampler->sample(n)); },
+                         [&] { EXPECT_FALSE(drawn); });
     ASSERT_TRUE(drawn && untouched.sample(n));
     const SampleResult expected = untouched.sample(n);
     const SampleResult actual = sampler->sample(n);
@@ -381,7 +386,7 @@ TEST(AllocationFailure, WhileSamplingLeavesTheSamplerAsItWas) {
 }
 
 TEST(AllocationFailure, WhileUpdatingChangesNothing) {
-  Line line(Small{.shards = 3});
+  NumberedBuffer line(SmallOptions{.shards = 3});
   line.append_many(0, 64);
   std::vector<ItemKey> keys = line.key_list();
   const auto before = line.probabilities();
@@ -389,20 +394,20 @@ TEST(AllocationFailure, WhileUpdatingChangesNothing) {
   for (std::size_t i = 0; i < 64; ++i) {
     priorities[i] = static_cast<float>(i + 1);
   }
-  sweep([&] { line.replay.update_priorities(keys, priorities); },
-        [&] { EXPECT_EQ(line.probabilities(), before); });
+  fail_each_allocation([&] { line.replay.update_priorities(keys, priorities); },
+                       [&] { EXPECT_EQ(line.probabilities(), before); });
   EXPECT_NEAR(line.probabilities(1 << 14).at(63), 64.0 / 2080.0, 1e-13);
 }
 
 TEST(AllocationFailure, WhileMakingABatchOrAPrefetcherThrowsAndLeaksNothing) {
-  Line line;
+  NumberedBuffer line;
   std::optional<Batch> batch;
-  sweep([&] { batch.emplace(line.replay.make_batch(32)); },
-        [&] { EXPECT_FALSE(batch.has_value()); });
+  fail_each_allocation([&] { batch.emplace(line.replay.make_batch(32)); },
+                       [&] { EXPECT_FALSE(batch.has_value()); });
   Sampler sampler = line.replay.sampler();
   std::optional<Prefetcher> prefetcher;
-  sweep([&] { prefetcher.emplace(sampler, std::size_t{16}); },
-        [&] { EXPECT_FALSE(prefetcher.has_value()); });
+  fail_each_allocation([&] { prefetcher.emplace(sampler, std::size_t{16}); },
+                       [&] { EXPECT_FALSE(prefetcher.has_value()); });
 }
 
 }  // namespace

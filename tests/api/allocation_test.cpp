@@ -26,7 +26,7 @@ class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window
   SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
 
   static Options options() {
-    Options options = Small{.capacity_steps = 1000, .chunk_steps = 32};
+    Options options = SmallOptions{.capacity_steps = 1000, .chunk_steps = 32};
     std::tie(options.shards, options.window) = GetParam();
     options.selectors = {Proportional{}};
     return options;
@@ -38,7 +38,7 @@ class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window
     }
   }
 
-  Line line_;
+  NumberedBuffer line_;
   Writer writer_;
   std::uint64_t number_ = 0;
 };
@@ -101,7 +101,7 @@ TEST_P(SteadyState, DecayAndAnotherAlphaAllocateNothing) {
 TEST_P(SteadyState, ReadingSizesAndTimingOutAllocateNothing) {
   Sampler sampler = line_.replay.sampler();
   EXPECT_EQ(allocations_of([&] { (void)line_.replay.size(); }), 0U);
-  EXPECT_EQ(allocations_of([&] { (void)sampler.sample(16, kAtOnce).status().code; }), 0U);
+  EXPECT_EQ(allocations_of([&] { (void)sampler.sample(16, kNoWait).status().code; }), 0U);
 }
 
 TEST_P(SteadyState, WaitingAllocatesNothingWithAStopTokenOrWithout) {
@@ -109,10 +109,10 @@ TEST_P(SteadyState, WaitingAllocatesNothingWithAStopTokenOrWithout) {
   Options held = options();
   held.rate_limiter = Queue{.size = 16};
   held.max_times_sampled = 1;
-  Line line(held);
+  NumberedBuffer line(held);
   Writer plain = line.replay.writer({.timeout = 0ns});
   Writer stoppable = line.replay.writer({.timeout = 0ns, .stop = source.get_token()});
-  Line empty(options());
+  NumberedBuffer empty(options());
   Sampler sampler = empty.replay.sampler();
   const SampleOptions with_token{.timeout = 1us, .stop = source.get_token()};
   const SampleOptions without{.timeout = 1us};
@@ -198,7 +198,8 @@ class SteadyRemovers : public testing::TestWithParam<NamedRemover> {};
 INSTANTIATE_TEST_SUITE_P(Removers, SteadyRemovers, testing::ValuesIn(all_removers()), name_of);
 
 TEST_P(SteadyRemovers, AllocateNothing) {
-  Line line(Small{.capacity_steps = 1000, .remover = GetParam().remover, .shards = 2});
+  NumberedBuffer line(
+      SmallOptions{.capacity_steps = 1000, .remover = GetParam().remover, .shards = 2});
   Sampler sampler = line.replay.sampler();
   const std::vector<float> priorities(64, 0.5F);
   line.append_many(0, 2000);
@@ -219,11 +220,11 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
   for (std::size_t s = 0; s < selectors.size(); ++s) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << "selector " << s << ", draws " << static_cast<int>(draws));
-      Line line(Small{.capacity_steps = 2000,
-                      .selectors = {selectors[s]},
-                      .episode_index = true,
-                      .chunk_steps = 32,
-                      .shards = 2});
+      NumberedBuffer line(SmallOptions{.capacity_steps = 2000,
+                                       .selectors = {selectors[s]},
+                                       .episode_index = true,
+                                       .chunk_steps = 32,
+                                       .shards = 2});
       Sampler sampler = line.replay.sampler({.seed = 1});
       std::vector<float> priorities(128);
       std::uint64_t number = 0;
@@ -249,7 +250,7 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
 
 TEST(SteadyStateOfPassesAndFreshItems, AllocatesNothing) {
   for (const float fresh : {0.0F, 0.25F}) {
-    Line line(Small{.capacity_steps = 1000, .shards = 2});
+    NumberedBuffer line(SmallOptions{.capacity_steps = 1000, .shards = 2});
     Sampler sampler = line.replay.sampler({.fresh = fresh});
     std::uint64_t number = 0;
     const auto cycle = [&] {
@@ -264,11 +265,11 @@ TEST(SteadyStateOfPassesAndFreshItems, AllocatesNothing) {
 TEST(SteadyStateOfRecurrentStates, AllocatesNothing) {
   for (const SequenceEnd end :
        {SequenceEnd::ZeroPad, SequenceEnd::Overlap, SequenceEnd::Continue}) {
-    RecurrentLine line(
-        Small{.capacity_steps = 1000,
-              .window = Sequences{.length = 5, .period = 2, .burn_in = 2, .end = end},
-              .chunk_steps = 32,
-              .shards = 2});
+    RecurrentNumberedBuffer line(
+        SmallOptions{.capacity_steps = 1000,
+                     .window = Sequences{.length = 5, .period = 2, .burn_in = 2, .end = end},
+                     .chunk_steps = 32,
+                     .shards = 2});
     Writer writer = line.replay.writer();
     Sampler sampler = line.replay.sampler();
     std::uint64_t number = 0;
@@ -286,8 +287,8 @@ TEST(SteadyStateOfMutableColumns, AllocatesNothing) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
   const auto latent = schema.mutable_column<float>("latent", {6});
-  ReplayBuffer replay(
-      schema, Small{.window = Sequences{.length = 4, .period = 2}, .selectors = {Uniform{}}});
+  ReplayBuffer replay(schema, SmallOptions{.window = Sequences{.length = 4, .period = 2},
+                                           .selectors = {Uniform{}}});
   Writer writer = replay.writer();
   Sampler sampler = replay.sampler();
   const std::vector<float> values(std::size_t{8} * 4 * 6, 1.0F);

@@ -41,13 +41,13 @@ class WallClock : public testing::Test {
 
 /// The steady clock jumps by an hour each time a waiting mixed sampler asks its hook.
 TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
-  Line one;
-  Line other;
+  NumberedBuffer one;
+  NumberedBuffer other;
   Writer writer = one.replay.writer();
   MixedSampler both({{one.replay, 1}, {other.replay, 1}});
   class Hours final : public WaitHook {
    public:
-    Hours(Line& line, Writer& writer) : line_(line), writer_(writer) {}
+    Hours(NumberedBuffer& line, Writer& writer) : line_(line), writer_(writer) {}
     bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
       if (waited != 0ns) {
         ahead.fetch_add(3600);
@@ -57,7 +57,7 @@ TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
     }
 
    private:
-    Line& line_;
+    NumberedBuffer& line_;
     Writer& writer_;
     std::uint64_t number_ = 0;
   } hook(one, writer);
@@ -70,9 +70,9 @@ TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
 
 /// Three processes ship the steps of their writers to one shard, which has room for two writers.
 TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
-  using Is = ShipmentOutcome::Is;
-  const Options options = Small{.max_writers = 2, .chunk_steps = 16};
-  Line line(options);
+  using Kind = ShipmentOutcome::Kind;
+  const Options options = SmallOptions{.max_writers = 2, .chunk_steps = 16};
+  NumberedBuffer line(options);
   ReplayShard shard(line.replay, 0, 5, {.silent = 1h, .forgotten = 1000h});
   std::vector<std::unique_ptr<StepPacker>> packers;
   std::vector<Writer> writers;
@@ -89,11 +89,11 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
     const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns);
     return outcomes_of(answer.bytes()).at(0);
   };
-  EXPECT_EQ(deliver(0, five_steps(0)).is, Is::Appended);
-  EXPECT_EQ(deliver(1, five_steps(1)).is, Is::Appended);
+  EXPECT_EQ(deliver(0, five_steps(0)).kind, Kind::Appended);
+  EXPECT_EQ(deliver(1, five_steps(1)).kind, Kind::Appended);
   const Blob more = five_steps(2);
   const ShipmentOutcome none = deliver(2, more);
-  EXPECT_EQ(none.is, Is::NoWriter);
+  EXPECT_EQ(none.kind, Kind::NoWriter);
   EXPECT_NE(none.reason.find("max_writers is 2"), std::string::npos);
   EXPECT_FALSE(shard.is_silent(0));
   EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
@@ -102,19 +102,19 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   // An empty request shows that process 1 is alive.
   static_cast<void>(shard.append_all(shipments_of(1, 0, {}).bytes(), 0ns));
   EXPECT_FALSE(shard.is_silent(1));
-  EXPECT_EQ(deliver(2, more).is, Is::Appended);
+  EXPECT_EQ(deliver(2, more).kind, Kind::Appended);
   EXPECT_EQ(shard.deliveries().silent_writers_closed, 1U);
   EXPECT_EQ(shard.writers(), 2U);
-  EXPECT_EQ(deliver(1, five_steps(1)).is, Is::Appended);
+  EXPECT_EQ(deliver(1, five_steps(1)).kind, Kind::Appended);
   EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
 }
 
 TEST(SteadyClock, OfACallThatWaitsForRoomDoesNotMakeItsProcessSilent) {
-  using Is = ShipmentOutcome::Is;
-  const Options options =
-      Small{.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0},
-            .max_writers = 1};
-  Line line(options);
+  using Kind = ShipmentOutcome::Kind;
+  const Options options = SmallOptions{
+      .rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0},
+      .max_writers = 1};
+  NumberedBuffer line(options);
   ReplayShard shard(line.replay, 0, 5, {.silent = 1h, .forgotten = 1h});
   const auto deliver = [&](std::uint64_t process, const Blob& steps,
                            std::chrono::nanoseconds timeout) {
@@ -129,11 +129,11 @@ TEST(SteadyClock, OfACallThatWaitsForRoomDoesNotMakeItsProcessSilent) {
   };
   const Blob many = steps_of(0, 64);
   const Blob more = steps_of(1, 2);
-  std::jthread waiting([&] { EXPECT_EQ(deliver(0, many, kNoTimeout).at(0).is, Is::Closed); });
+  std::jthread waiting([&] { EXPECT_EQ(deliver(0, many, kNoTimeout).at(0).kind, Kind::Closed); });
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   ahead.fetch_add(2 * 3600);
   EXPECT_FALSE(shard.is_silent(0));
-  EXPECT_EQ(deliver(1, more, 0ns).at(0).is, Is::NoWriter);
+  EXPECT_EQ(deliver(1, more, 0ns).at(0).kind, Kind::NoWriter);
   EXPECT_EQ(shard.deliveries().silent_writers_closed, 0U);
   line.replay.close();
   waiting.join();
@@ -150,7 +150,7 @@ TEST_F(WallClock, RunsBackwardsHere) {
 }
 
 TEST_F(WallClock, SetBackLeavesTheTimeoutsOfSamplersWhatTheyAre) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   const SampleResult nothing = sampler.sample(4, {.timeout = 20ms});
   EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
@@ -165,8 +165,9 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfSamplersWhatTheyAre) {
 }
 
 TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
-  Line line(Small{.rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
+  NumberedBuffer line(
+      SmallOptions{.rate_limiter = SampleToInsertRatio{
+                       .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
   Writer writer = line.replay.writer({.timeout = 20ms});
   line.append_until_held(writer);
   const WaitStats waits = line.replay.stats().writers_for_limiter;
@@ -176,7 +177,7 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
 }
 
 TEST_F(WallClock, SetBackLeavesTheTimeoutOfAPrefetcherWhatItIs) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4);
   const SampleResult nothing = prefetcher.next(20ms);

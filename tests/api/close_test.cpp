@@ -4,11 +4,11 @@ namespace reprise::test {
 namespace {
 
 Options held_options() {
-  return Small{.rate_limiter = SampleToInsertRatio{
-                   .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}};
+  return SmallOptions{.rate_limiter = SampleToInsertRatio{
+                          .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}};
 }
 
-void append_until_closed(Line& line) {
+void append_until_closed(NumberedBuffer& line) {
   Writer writer = line.replay.writer();
   CommitStatus status = CommitStatus::Committed;
   for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
@@ -18,19 +18,19 @@ void append_until_closed(Line& line) {
 }
 
 TEST(Close, IsAnsweredByEveryCommitAfterItAndTakesNoStep) {
-  Line line;
+  NumberedBuffer line;
   line.append(0);
   line.replay.close();
   EXPECT_EQ(line.append(1), CommitStatus::Closed);
   EXPECT_EQ(line.append(1, End::Terminated), CommitStatus::Closed);
   EXPECT_EQ(line.replay.stats().committed_steps, 1U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
   line.replay.close();
   EXPECT_TRUE(line.replay.closed()) << "closing twice is closing once";
 }
 
 TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 5);
   const auto keys = line.keys();
   line.replay.close();
@@ -39,13 +39,13 @@ TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
 }
 
 TEST(Close, OfADestroyedBufferIsWhatItsHandlesRead) {
-  std::optional<Line> line(Small{.episode_index = true});
+  std::optional<NumberedBuffer> line(SmallOptions{.episode_index = true});
   line->append_many(0, 5);
   const std::uint64_t episode = line->writer().episode_id();
   SelectorHandle selector = line->replay.selector();
   Episodes episodes = line->replay.episodes();
   line.reset();
-  EXPECT_EQ(for_now(selector.sampler()).sample(1).status().code, SampleStatus::Code::Closed);
+  EXPECT_EQ(as_lvalue(selector.sampler()).sample(1).status().code, SampleStatus::Code::Closed);
   const ItemKey key = episodes.find(episode, 2).value();
   EXPECT_EQ(selector.update({&key, 1}, std::vector{3.0F}).applied, 1U);
   EXPECT_EQ(selector.totals().largest, 3.0F);
@@ -53,16 +53,16 @@ TEST(Close, OfADestroyedBufferIsWhatItsHandlesRead) {
 }
 
 TEST(Close, WakesASleepingSampler) {
-  Line line;
+  NumberedBuffer line;
   std::jthread learner([&] {
-    EXPECT_EQ(for_now(line.replay.sampler()).sample(4).status().code, SampleStatus::Code::Closed);
+    EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(4).status().code, SampleStatus::Code::Closed);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   line.replay.close();
 }
 
 TEST(Close, WakesASamplerHeldByTheRatio) {
-  Line line(held_options());
+  NumberedBuffer line(held_options());
   line.append_many(0, 4);
   std::jthread learner([&] {
     Sampler sampler = line.replay.sampler();
@@ -77,25 +77,25 @@ TEST(Close, WakesASamplerHeldByTheRatio) {
 }
 
 TEST(Close, WakesAWriterHeldByTheRatio) {
-  Line line(held_options());
+  NumberedBuffer line(held_options());
   std::jthread actor([&] { append_until_closed(line); });
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   line.replay.close();
 }
 
 TEST(Close, AStepThatWasNotTakenIsNeverCommitted) {
-  Line line(held_options());
+  NumberedBuffer line(held_options());
   Writer writer = line.replay.writer({.timeout = 0ns});
   line.append_until_held(writer);
   const std::uint64_t committed = line.replay.stats().committed_steps;
   line.replay.close();
   EXPECT_EQ(writer.commit(), CommitStatus::Closed);
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(Close, DestroyingTheBufferClosesIt) {
-  std::optional<Line> line(std::in_place);
+  std::optional<NumberedBuffer> line(std::in_place);
   Sampler sampler = line->replay.sampler();
   std::atomic<bool> started = false;
   std::jthread learner([&] {
@@ -108,8 +108,8 @@ TEST(Close, DestroyingTheBufferClosesIt) {
 }
 
 TEST(Close, AMovedBufferStaysOpenAndTheOneAssignedOverIsClosed) {
-  Line one;
-  Line other;
+  NumberedBuffer one;
+  NumberedBuffer other;
   other.append(0);
   Writer& writer = one.writer();
   one.replay = std::move(other.replay);

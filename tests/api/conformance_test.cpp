@@ -44,12 +44,13 @@ Conformance::Setting random_setting(Rng& rng) {
   if (rng.chance(0.6)) {
     constexpr InitialPriority kRules[] = {InitialPriority::MaximumInBuffer,
                                           InitialPriority::HighestSeen, InitialPriority::Constant};
-    Proportional weighs{.initial = kRules[rng.below(3)], .initial_constant = 2.0F};
+    Proportional weight_rule{.initial = kRules[rng.below(3)], .initial_constant = 2.0F};
     // Powers 0, 1 and 2 of whole numbers are exact, and then probabilities have to be exact too.
     const bool exact = rng.chance(0.6);
-    weighs.alpha = static_cast<float>(exact ? static_cast<double>(rng.below(3)) : 2.0 * rng.unit());
-    weighs.epsilon = exact ? 0.0F : 0.01F;
-    setting.selector = {{"Proportional", weighs}, Drawing::ByPriority, weighs};
+    weight_rule.alpha =
+        static_cast<float>(exact ? static_cast<double>(rng.below(3)) : 2.0 * rng.unit());
+    weight_rule.epsilon = exact ? 0.0F : 0.01F;
+    setting.selector = {{"Proportional", weight_rule}, DrawRule::ByPriority, weight_rule};
   }
   if (rng.chance(0.5)) {
     setting.window =
@@ -75,7 +76,7 @@ Conformance::Setting random_setting(Rng& rng) {
     setting.limiter = all_limiters()[rng.below(all_limiters().size())].strategy;
   }
   setting.fields.discount = rng.chance(0.4);
-  setting.ends = 0.02 + 0.3 * rng.unit() * rng.unit();
+  setting.end_share = 0.02 + 0.3 * rng.unit() * rng.unit();
   setting.fields.compressed = rng.chance(0.4);
   setting.fields.mutable_columns = rng.chance(0.5);
   setting.fields.versions = rng.chance(0.5);

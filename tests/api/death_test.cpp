@@ -7,23 +7,23 @@ namespace {
 struct SimulatorError : std::exception {};
 
 /// The part of an append after which the simulator throws.
-enum class Moment : std::uint8_t { Begun, Observed, Acted, Rewarded, Arrived };
+enum class Moment : std::uint8_t { Begun, Observed, Acted, Rewarded, NextObserved };
 constexpr Moment kMoments[] = {Moment::Begun, Moment::Observed, Moment::Acted, Moment::Rewarded,
-                               Moment::Arrived};
+                               Moment::NextObserved};
 
 /// What happens to the writer after the exception.
-enum class After : std::uint8_t { WriterDestroyed, EpisodeBegunAnew, StepWrittenAgain };
-constexpr After kAfters[] = {After::WriterDestroyed, After::EpisodeBegunAnew,
-                             After::StepWrittenAgain};
+enum class Recovery : std::uint8_t { WriterDestroyed, EpisodeRestarted, StepRewritten };
+constexpr Recovery kRecoveries[] = {Recovery::WriterDestroyed, Recovery::EpisodeRestarted,
+                                    Recovery::StepRewritten};
 
 constexpr std::uint64_t kNever = 999'999;  ///< The number of a step that is not committed.
 
 Options n_step_options() {
-  return Small{.window = Transitions{.n_step = 3, .discount = 0.5F}};
+  return SmallOptions{.window = Transitions{.n_step = 3, .discount = 0.5F}};
 }
 
 /// Writes wrong values for a step, up to the given moment, and throws.
-[[noreturn]] void simulate_badly(Line& line, Writer& writer, Moment moment) {
+[[noreturn]] void throw_mid_step(NumberedBuffer& line, Writer& writer, Moment moment) {
   const bool first = !writer.in_episode();
   if (first) {
     writer.begin_episode();
@@ -37,14 +37,14 @@ Options n_step_options() {
   if (moment >= Moment::Rewarded) {
     writer.now(line.reward) = 1e30F;
   }
-  if (moment >= Moment::Arrived) {
+  if (moment >= Moment::NextObserved) {
     writer.next(line.id) = kNever;
   }
   throw SimulatorError();
 }
 
 /// Expects that every item begins with a committed step and its window lies in that step's episode.
-void expect_true_windows(const Line& line, const Batch& batch) {
+void expect_valid_windows(const NumberedBuffer& line, const Batch& batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::uint64_t number = batch.now(line.id)[i];
     ASSERT_EQ(batch.now(line.action)[i], number);
@@ -60,7 +60,7 @@ void expect_true_windows(const Line& line, const Batch& batch) {
   }
 }
 
-class SimulatorThrows : public testing::TestWithParam<After> {};
+class SimulatorThrows : public testing::TestWithParam<Recovery> {};
 
 TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
   // The steps take three chunks, so every row of a chunk is tried.
@@ -69,34 +69,34 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
     for (const Moment moment : kMoments) {
       SCOPED_TRACE(testing::Message()
                    << committed << " steps committed, moment " << static_cast<int>(moment));
-      Line line(n_step_options());
+      NumberedBuffer line(n_step_options());
       std::optional<Writer> writer(line.replay.writer());
       line.append_many(*writer, 0, committed);
-      EXPECT_THROW(simulate_badly(line, *writer, moment), SimulatorError);
+      EXPECT_THROW(throw_mid_step(line, *writer, moment), SimulatorError);
 
       std::uint64_t steps = committed;
       switch (GetParam()) {
-        case After::WriterDestroyed:
+        case Recovery::WriterDestroyed:
           writer.reset();
           break;
-        case After::EpisodeBegunAnew:
+        case Recovery::EpisodeRestarted:
           writer->begin_episode();
           break;
-        case After::StepWrittenAgain:
+        case Recovery::StepRewritten:
           writer->now(line.id) = committed;
           line.append(*writer, committed, End::Truncated);
           ++steps;
       }
       ASSERT_EQ(line.replay.stats().committed_steps, steps);
       ASSERT_EQ(line.replay.size(), steps);
-      ASSERT_EQ(line.numbers(), numbers_between(0, steps));
-      expect_accounted(line.replay);
+      ASSERT_EQ(line.numbers(), number_range(0, steps));
+      expect_steps_add_up(line.replay);
       if (steps == 0) {
         continue;
       }
       Sampler sampler = line.replay.sampler();
-      const SampleResult batch = require_batch(sampler.sample(4 * steps, kAtOnce));
-      expect_true_windows(line, *batch);
+      const SampleResult batch = require_batch(sampler.sample(4 * steps, kNoWait));
+      expect_valid_windows(line, *batch);
       for (std::size_t i = 0; i < batch->size(); ++i) {
         const std::uint64_t number = batch->now(line.id)[i];
         ASSERT_EQ(batch->lengths()[i], std::min<std::uint64_t>(3, steps - number));
@@ -106,12 +106,13 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kAfters));
+INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kRecoveries));
 
 TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   // REPRISE_TEST_SCALE=100 makes it 10^5 deaths.
   const std::size_t deaths = scaled(1000, 60);
-  Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
+  NumberedBuffer line(
+      SmallOptions{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::atomic<std::uint64_t> committed = 0;
   std::atomic<bool> stop = false;
   const auto live = [&](std::uint64_t seed) {
@@ -125,15 +126,15 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
         ASSERT_EQ(line.append(writer, number, end), CommitStatus::Committed) << "seed " << seed;
         committed.fetch_add(1, std::memory_order_relaxed);
       }
-      simulate_badly(line, writer, kMoments[rng.below(std::size(kMoments))]);
+      throw_mid_step(line, writer, kMoments[rng.below(std::size(kMoments))]);
     } catch (const SimulatorError&) {
     }
   };
   std::jthread learner([&] {
     Sampler sampler = line.replay.sampler();
     while (!stop.load(std::memory_order_relaxed)) {
-      if (const SampleResult batch = sampler.sample(16, kAtOnce)) {
-        expect_true_windows(line, *batch);
+      if (const SampleResult batch = sampler.sample(16, kNoWait)) {
+        expect_valid_windows(line, *batch);
       }
     }
   });
@@ -152,7 +153,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   EXPECT_EQ(stats.committed_steps, committed.load());
   EXPECT_EQ(stats.writers, 0U);
   EXPECT_EQ(stats.retired_pinned, 0U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
   // One writer can fill all chunks at once, except the few that hold items.
   Writer writer = line.replay.writer({.timeout = 0ns});
   for (std::uint64_t number = 0; number < 10 * stats.chunks * 8; ++number) {
@@ -161,7 +162,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
 }
 
 TEST(Death, AThreadMayExitWhileItOwnsAWriterThatAnotherGoesOnWith) {
-  Line line(n_step_options());
+  NumberedBuffer line(n_step_options());
   std::optional<Writer> writer;
   std::uint64_t number = 0;
   for (int life = 0; life < 50; ++life) {
@@ -174,13 +175,13 @@ TEST(Death, AThreadMayExitWhileItOwnsAWriterThatAnotherGoesOnWith) {
   }
   std::thread([&] { writer.reset(); }).join();
   EXPECT_EQ(line.replay.size(), 64U);
-  EXPECT_EQ(line.numbers(), numbers_between(number - 64, number));
+  EXPECT_EQ(line.numbers(), number_range(number - 64, number));
   EXPECT_EQ(line.replay.stats().writers, 0U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
-  Line line(n_step_options());
+  NumberedBuffer line(n_step_options());
   line.append_many(0, 100);
   Sampler untouched = line.replay.sampler({.seed = 3});
   std::optional<Sampler> sampler;
@@ -188,11 +189,11 @@ TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
     std::vector<ItemKey> keys;
     std::thread([&] {
       Sampler mine = sampler ? std::move(*sampler) : line.replay.sampler({.seed = 3});
-      const SampleResult batch = require_batch(mine.sample(32, kAtOnce));
+      const SampleResult batch = require_batch(mine.sample(32, kNoWait));
       keys.assign(batch->keys().begin(), batch->keys().end());
       sampler = std::move(mine);
     }).join();
-    const SampleResult expected = require_batch(untouched.sample(32, kAtOnce));
+    const SampleResult expected = require_batch(untouched.sample(32, kNoWait));
     ASSERT_TRUE(std::ranges::equal(keys, expected->keys())) << "the generator moved with it";
   }
   sampler.reset();
@@ -200,7 +201,8 @@ TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
 }
 
 TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
-  Line line(Small{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
+  NumberedBuffer line(
+      SmallOptions{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::vector<Writer> hung;
   for (int i = 0; i < 3; ++i) {
     hung.push_back(line.replay.writer());
@@ -216,8 +218,8 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
   for (std::uint64_t number = 0; number < steps; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
     if (number % 100 == 99) {
-      const SampleResult batch = require_batch(sampler.sample(16, kAtOnce));
-      expect_true_windows(line, *batch);
+      const SampleResult batch = require_batch(sampler.sample(16, kNoWait));
+      expect_valid_windows(line, *batch);
       const Stats stats = line.replay.stats();
       settled = number == 999 ? stats.touched_bytes : settled;
       ASSERT_TRUE(number < 999 || stats.touched_bytes == settled)
@@ -237,7 +239,7 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
   hung.clear();
   EXPECT_EQ(line.replay.stats().committed_steps, steps + by_the_hung + 3);
   EXPECT_EQ(line.replay.size(), 64U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 }  // namespace

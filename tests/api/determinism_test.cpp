@@ -7,17 +7,17 @@ namespace reprise::test {
 namespace {
 
 /// All batches of a series of random calls, which follows from the seed.
-std::vector<Replayed::Noted> history(std::uint64_t seed, std::size_t shards, Draws draws,
-                                     const Remover& remover = Fifo{},
-                                     const Selector& selector = Proportional{}) {
-  Replayed replayed(Small{.capacity_steps = 300,
-                          .window = Transitions{.n_step = 3, .discount = 0.97F},
-                          .selectors = {selector},
-                          .remover = remover,
-                          .shards = shards},
-                    3, seed, draws);
-  std::vector<Replayed::Noted> batches;
-  replayed.steps(2000, &batches);
+std::vector<RandomRun::RecordedBatch> batches_of_run(std::uint64_t seed, std::size_t shards,
+                                                     Draws draws, const Remover& remover = Fifo{},
+                                                     const Selector& selector = Proportional{}) {
+  RandomRun replayed(SmallOptions{.capacity_steps = 300,
+                                  .window = Transitions{.n_step = 3, .discount = 0.97F},
+                                  .selectors = {selector},
+                                  .remover = remover,
+                                  .shards = shards},
+                     3, seed, draws);
+  std::vector<RandomRun::RecordedBatch> batches;
+  replayed.run_steps(2000, &batches);
   return batches;
 }
 
@@ -27,10 +27,10 @@ TEST_P(Determinism, TheSameCallsGiveTheSameBatchesBitForBit) {
   const auto [shards, draws] = GetParam();
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const auto first = history(seed, shards, draws);
+    const auto first = batches_of_run(seed, shards, draws);
     EXPECT_GT(first.size(), 100U);
-    EXPECT_TRUE(first == history(seed, shards, draws));
-    EXPECT_FALSE(first == history(seed + 1, shards, draws)) << "the seed matters";
+    EXPECT_TRUE(first == batches_of_run(seed, shards, draws));
+    EXPECT_FALSE(first == batches_of_run(seed + 1, shards, draws)) << "the seed matters";
   }
 }
 
@@ -46,28 +46,30 @@ INSTANTIATE_TEST_SUITE_P(Removers, RemoverDeterminism, testing::ValuesIn(all_rem
 TEST_P(RemoverDeterminism, TheSameCallsGiveTheSameBatchesBitForBit) {
   const Remover& remover = GetParam().remover;
   for (const std::size_t shards : {1U, 3U}) {
-    const auto first = history(1, shards, Draws::Stratified, remover);
-    EXPECT_TRUE(first == history(1, shards, Draws::Stratified, remover));
+    const auto first = batches_of_run(1, shards, Draws::Stratified, remover);
+    EXPECT_TRUE(first == batches_of_run(1, shards, Draws::Stratified, remover));
     if (GetParam().name != "Fifo") {
-      EXPECT_FALSE(first == history(1, shards, Draws::Stratified)) << "the remover matters";
+      EXPECT_FALSE(first == batches_of_run(1, shards, Draws::Stratified)) << "the remover matters";
     }
   }
 }
 
 TEST(DeterminismOfSelectors, TheSameCallsGiveTheSameBatchesBitForBit) {
   for (const StrategyKind<Selector>& kind : selectors()) {
-    const auto of_selector = [&] { return history(1, 3, Draws::Stratified, Fifo{}, kind.make()); };
+    const auto of_selector = [&] {
+      return batches_of_run(1, 3, Draws::Stratified, Fifo{}, kind.make());
+    };
     EXPECT_TRUE(of_selector() == of_selector()) << kind.name();
   }
 }
 
 TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
-  Options options = Small{};
+  Options options = SmallOptions{};
   options.key_tag.reset();
   std::set<std::uint32_t> tags;
   // Two of 4096 possible tags may be equal by chance, but all six hardly.
   for (int buffer = 0; buffer < 6; ++buffer) {
-    Line line(options);
+    NumberedBuffer line(options);
     line.append(0);
     tags.insert(line.keys().at(0).tag());
   }
@@ -78,7 +80,7 @@ TEST(DeterminismOfGather, SharingTheGatherOutGivesTheSameBatch) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
   }
-  Line line(Small{.capacity_steps = 4000});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 4000});
   line.append_many(0, 4000);
   Sampler alone = line.replay.sampler({.seed = 6});
   Sampler parallel = line.replay.sampler({.seed = 6, .parallel_gather_bytes = 1});

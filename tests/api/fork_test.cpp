@@ -10,15 +10,15 @@ namespace {
 
 /// A buffer and one of each kind of object that it makes, in the middle of episodes.
 struct BufferInUse {
-  Line line{Small{.window = Transitions{.n_step = 3}}};
+  NumberedBuffer line{SmallOptions{.window = Transitions{.n_step = 3}}};
   std::optional<Writer> writer{line.replay.writer()};
   std::optional<Writer> idle{line.replay.writer()};
-  std::optional<VectorWriter> vector{std::in_place, line.replay, std::size_t{2}};
+  std::optional<VectorWriter> vector_writer{std::in_place, line.replay, std::size_t{2}};
   std::optional<Sampler> sampler{line.replay.sampler()};
   std::optional<Batch> batch{line.replay.make_batch(4)};
   std::optional<Prefetcher> prefetcher{std::in_place, *sampler, std::size_t{4}};
   std::vector<ItemKey> keys;
-  const pid_t maker = ::getpid();
+  const pid_t creator_pid = ::getpid();
 
   BufferInUse() {
     line.append_many(*writer, 0, 30);
@@ -28,10 +28,10 @@ struct BufferInUse {
 
   /// Makes every call that may lock, wait or append. Returns which of them did not refuse a forked
   /// child.
-  [[nodiscard]] std::string complaints() {
+  [[nodiscard]] std::string missing_refusals() {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
-      all += unless_refused<std::logic_error>(what, maker, call);
+      all += describe_unless_refused<std::logic_error>(what, creator_pid, call);
     };
     ReplayBuffer& replay = line.replay;
     const std::array<float, 1> priority = {1.0F};
@@ -43,7 +43,7 @@ struct BufferInUse {
       (void)writer->add_transition(End::Continue, now(line.id, 1), now(line.action, 1),
                                    now(line.reward, 1.0F), next(line.id, 2));
     });
-    refused("VectorWriter::commit", [&] { (void)vector->commit(ends); });
+    refused("VectorWriter::commit", [&] { (void)vector_writer->commit(ends); });
     refused("VectorWriter", [&] { const VectorWriter more(replay, 1); });
     refused("sample", [&] { (void)sampler->sample(4); });
     refused("sample_into", [&] { (void)sampler->sample_into(*batch, 0, 4); });
@@ -63,7 +63,7 @@ struct BufferInUse {
     line.replay.close();
     writer.reset();
     idle.reset();
-    vector.reset();
+    vector_writer.reset();
     sampler.reset();
     batch.reset();
     prefetcher.reset();
@@ -73,7 +73,7 @@ struct BufferInUse {
 
 TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
   BufferInUse used;
-  expect_of_child([&] { return used.complaints(); });
+  expect_in_child([&] { return used.missing_refusals(); });
 }
 
 TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
@@ -86,32 +86,34 @@ TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
     std::jthread runner([&](const std::stop_token& stop) { full.run(stop); });
     yield_while([&] { return used.line.replay.stats().sampled_items < before + (kDepth + 1) * 4; });
   }
-  expect_of_child(
-      [&] { return unless_refused<std::logic_error>("run", used.maker, [&] { full.run({}); }); });
+  expect_in_child([&] {
+    return describe_unless_refused<std::logic_error>("run", used.creator_pid,
+                                                     [&] { full.run({}); });
+  });
 }
 
 TEST(Fork, TheParentGoesOnAsIfNothingHadHappened) {
   BufferInUse used;
-  expect_of_child([&] {
-    const std::string complaints = used.complaints();
+  expect_in_child([&] {
+    const std::string missing_refusals = used.missing_refusals();
     used.tear_down();
-    return complaints;
+    return missing_refusals;
   });
   EXPECT_FALSE(used.line.replay.closed());
   EXPECT_EQ(used.line.append(*used.writer, 30), CommitStatus::Committed);
   EXPECT_EQ(used.line.replay.stats().committed_steps, 31U);
   EXPECT_TRUE(used.sampler->sample(4));
-  expect_accounted(used.line.replay);
+  expect_steps_add_up(used.line.replay);
 }
 
 TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
   BufferInUse of_the_parent;
-  expect_of_child([] {
+  expect_in_child([] {
     BufferInUse used;
     if (!used.sampler->sample(4) || used.line.append(*used.writer, 30) != CommitStatus::Committed) {
       return std::string("a buffer made after the fork does not work");
     }
-    expect_of_child([&] { return used.complaints(); });
+    expect_in_child([&] { return used.missing_refusals(); });
     return std::string(testing::Test::HasFailure() ? "its child was not refused" : "");
   });
 }
@@ -121,7 +123,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   Schema schema;
   const auto state = schema.observation<float>("state");
   auto core = std::make_shared<buffer::BufferCore>(
-      schema, Small{.window = Transitions{.n_step = 3}, .selectors = {Proportional{}}});
+      schema, SmallOptions{.window = Transitions{.n_step = 3}, .selectors = {Proportional{}}});
   const auto make_writer = [&] {
     return std::make_unique<writer::WriterCore>(core, *core->slots().take(), WriterOptions{});
   };
@@ -137,11 +139,11 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   auto sampler = std::make_unique<sampler::SamplerCore>(core, SamplerOptions{});
 
   LockHolder holder(core->shards()[0].mutex);
-  const pid_t maker = ::getpid();
-  expect_of_child([&] {
+  const pid_t creator_pid = ::getpid();
+  expect_in_child([&] {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
-      all += unless_refused<std::logic_error>(what, maker, call);
+      all += describe_unless_refused<std::logic_error>(what, creator_pid, call);
     };
     refused("stats", [&] { (void)core->stats(); });
     refused("update", [&] { (void)buffer::update(*core, {}, {}, 0); });
@@ -160,11 +162,11 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
     core.reset();
     return all;
   });
-  holder.let_go();
+  holder.release();
 }
 
 TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
-  Line line(Small{.window = Transitions{.n_step = 3}, .shards = 2});
+  NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3}, .shards = 2});
   std::atomic<bool> stop = false;
   std::vector<std::jthread> threads;
   start(threads, 2, [&] {
@@ -176,7 +178,7 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
   threads.emplace_back([&] {
     Sampler sampler = line.replay.sampler();
     while (!stop.load(std::memory_order_relaxed)) {
-      if (const SampleResult batch = sampler.sample(8, kAtOnce)) {
+      if (const SampleResult batch = sampler.sample(8, kNoWait)) {
         const std::vector<float> priorities(8, 1.0F);
         line.replay.update_priorities(batch->keys(), priorities);
       }
@@ -185,13 +187,16 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
   Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();
   line.append_many(writer, 0, 5);
-  const pid_t maker = ::getpid();
+  const pid_t creator_pid = ::getpid();
   for (std::size_t i = 0; i < scaled(50, 5); ++i) {
-    expect_of_child([&] {
+    expect_in_child([&] {
       std::string all;
-      all += unless_refused<std::logic_error>("commit", maker, [&] { (void)writer.commit(); });
-      all += unless_refused<std::logic_error>("sample", maker, [&] { (void)sampler.sample(4); });
-      all += unless_refused<std::logic_error>("size", maker, [&] { (void)line.replay.size(); });
+      all += describe_unless_refused<std::logic_error>("commit", creator_pid,
+                                                       [&] { (void)writer.commit(); });
+      all += describe_unless_refused<std::logic_error>("sample", creator_pid,
+                                                       [&] { (void)sampler.sample(4); });
+      all += describe_unless_refused<std::logic_error>("size", creator_pid,
+                                                       [&] { (void)line.replay.size(); });
       const Writer gone = std::move(writer);
       const Sampler gone_too = std::move(sampler);
       const ReplayBuffer all_gone = std::move(line.replay);
@@ -200,13 +205,13 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
   }
   stop.store(true, std::memory_order_relaxed);
   threads.clear();
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(Fork, OfAClosedBufferIsNoticedToo) {
   BufferInUse used;
   used.line.replay.close();
-  expect_of_child([&] { return used.complaints(); });
+  expect_in_child([&] { return used.missing_refusals(); });
 }
 
 }  // namespace

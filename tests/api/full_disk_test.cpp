@@ -16,11 +16,11 @@ namespace {
 
 class FullDisk : public testing::Test {
  protected:
-  void TearDown() override { disk_has_room(); }
+  void TearDown() override { restore_disk_space(); }
 };
 
 /// Options of one shard whose items are single steps.
-Options plain_in(const ScratchDirectory& directory) {
+Options options_in_directory(const ScratchDirectory& directory) {
   Options options = options_in(MappedFile{directory.path()});
   options.window = Transitions{};
   options.shards = 1;
@@ -29,16 +29,16 @@ Options plain_in(const ScratchDirectory& directory) {
 
 TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
   const ScratchDirectory directory;
-  const auto make = [&] { const Line line(options_in(MappedFile{directory.path()})); };
-  disk_has_room_for(4096);
+  const auto make = [&] { const NumberedBuffer line(options_in(MappedFile{directory.path()})); };
+  set_free_disk_bytes(4096);
   EXPECT_EQ(error_of(make, directory.path()), ENOSPC);
-  disk_has_room();
+  restore_disk_space();
   EXPECT_EQ(error_of(make, directory.path()), 0);
 }
 
 /// Appends an episode of one step. It takes two rows, so such episodes fill more chunks than long
 /// ones.
-CommitStatus append_alone(Line& line, Writer& writer, std::uint64_t number) {
+CommitStatus append_one_step_episode(NumberedBuffer& line, Writer& writer, std::uint64_t number) {
   writer.begin_episode();
   writer.now(line.id) = number;
   return line.append(writer, number, End::Terminated);
@@ -46,54 +46,54 @@ CommitStatus append_alone(Line& line, Writer& writer, std::uint64_t number) {
 
 TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   const ScratchDirectory directory;
-  Line line(plain_in(directory));
+  NumberedBuffer line(options_in_directory(directory));
   Writer writer = line.replay.writer();
-  disk_has_room_for(2 * line.replay.stats().chunk_bytes);
+  set_free_disk_bytes(2 * line.replay.stats().chunk_bytes);
   std::uint64_t number = 0;
   int error = 0;
   while (error == 0 && number < 400) {
-    error =
-        error_of([&] { ASSERT_EQ(append_alone(line, writer, number), CommitStatus::Committed); },
-                 directory.path());
+    error = error_of(
+        [&] { ASSERT_EQ(append_one_step_episode(line, writer, number), CommitStatus::Committed); },
+        directory.path());
     number += error == 0 ? 1 : 0;
   }
   EXPECT_EQ(error, ENOSPC);
   ASSERT_GT(number, 200U);
   ASSERT_LT(number, 400U);
   EXPECT_EQ(line.replay.size(), number);
-  EXPECT_EQ(line.numbers(), numbers_between(0, number));
+  EXPECT_EQ(line.numbers(), number_range(0, number));
   // The disk is still full.
   EXPECT_EQ(error_of([&] { (void)writer.commit(End::Terminated); }, directory.path()), ENOSPC);
-  disk_has_room();
+  restore_disk_space();
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   for (std::uint64_t more = number + 1; more < 1000; ++more) {
-    ASSERT_EQ(append_alone(line, writer, more), CommitStatus::Committed);
+    ASSERT_EQ(append_one_step_episode(line, writer, more), CommitStatus::Committed);
   }
   EXPECT_EQ(line.replay.size(), 400U);
-  EXPECT_EQ(line.numbers(), numbers_between(600, 1000));
+  EXPECT_EQ(line.numbers(), number_range(600, 1000));
 }
 
 TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   const ScratchDirectory directory;
-  SharedLine line(plain_in(directory), {.ring_steps = 8});
+  SharedNumberedBuffer line(options_in_directory(directory), {.ring_steps = 8});
   Writer writer = line.guest.writer({.timeout = 200ms});
-  disk_has_room_for(2 * line.replay.stats().chunk_bytes);
+  set_free_disk_bytes(2 * line.replay.stats().chunk_bytes);
   std::uint64_t number = 0;
   int error = 0;
   while (error == 0 && number < 400) {
     try {
       // The commit may also time out, because the ring has no room while the host is slow.
-      number += append_alone(line, writer, number) == CommitStatus::Committed ? 1U : 0U;
+      number += append_one_step_episode(line, writer, number) == CommitStatus::Committed ? 1U : 0U;
     } catch (const std::system_error& full) {
       error = full.code().value();
     }
   }
   EXPECT_EQ(error, ENOSPC);
-  disk_has_room();
+  restore_disk_space();
   writer.set_timeout(kNoTimeout);
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   yield_while([&] { return line.replay.size() != number + 1; });
-  EXPECT_EQ(line.numbers(), numbers_between(0, number + 1));
+  EXPECT_EQ(line.numbers(), number_range(0, number + 1));
 }
 
 TEST_F(FullDisk, IsWhatHoldsAGuestWhoseEpisodeCannotEnd) {
@@ -105,24 +105,25 @@ TEST_F(FullDisk, IsWhatHoldsAGuestWhoseEpisodeCannotEnd) {
   std::uint64_t alone = 0;
   std::uint64_t longer = 0;
   {
-    Line line(options);
+    NumberedBuffer line(options);
     Writer writer = line.replay.writer();
-    disk_has_room_for(0);
-    while (alone < 300 && error_of([&] { (void)append_alone(line, writer, 0); }, "") == 0) {
+    set_free_disk_bytes(0);
+    while (alone < 300 &&
+           error_of([&] { (void)append_one_step_episode(line, writer, 0); }, "") == 0) {
       ++alone;
     }
-    disk_has_room_for(line.replay.stats().chunk_bytes);
+    set_free_disk_bytes(line.replay.stats().chunk_bytes);
     ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
     ++alone;
     while (longer < 100 && error_of([&] { (void)line.append(writer, 0); }, "") == 0) {
       ++longer;
     }
-    disk_has_room();
+    restore_disk_space();
   }
   ASSERT_LT(alone + longer, 400U);
-  Line line(options);
+  NumberedBuffer line(options);
   Hosted hosted(line.replay, {.ring_steps = 1024});
-  disk_has_room_for(line.replay.stats().chunk_bytes);
+  set_free_disk_bytes(line.replay.stats().chunk_bytes);
   hosted.serve();
   const RawWriter raw(hosted.address());
   for (std::uint64_t episode = 0; episode < alone; ++episode) {
@@ -132,22 +133,22 @@ TEST_F(FullDisk, IsWhatHoldsAGuestWhoseEpisodeCannotEnd) {
     raw.header(2 * alone + step, {.first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
   }
   const std::uint64_t steps = 2 * alone + longer;
-  raw.header(steps, {.is = process::StepHeader::Is::Cut});
+  raw.header(steps, {.kind = process::StepHeader::Kind::Cut});
   raw.words().publish(steps + 1);
   const auto held = [&] {
-    return static_cast<process::Held>(
+    return static_cast<process::HoldReason>(
         process::RingLayout::shared(raw.memory).held.load(base::Order::Relaxed));
   };
-  yield_while([&] { return held() == process::Held::No && raw.words().consumed() <= steps; });
-  EXPECT_EQ(held(), process::Held::ByDisk);
+  yield_while([&] { return held() == process::HoldReason::No && raw.words().consumed() <= steps; });
+  EXPECT_EQ(held(), process::HoldReason::ByDisk);
   EXPECT_EQ(raw.words().consumed(), steps);
-  disk_has_room();
+  restore_disk_space();
   yield_while([&] { return raw.words().consumed() <= steps; });
   EXPECT_EQ(line.replay.stats().committed_steps, alone + longer);
 }
 
 /// Ends the wait when it is asked for the second time, 50 ms after the first.
-class AgainstWaiting final : public WaitHook {
+class WaitOnceHook final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     return waited.count() == 0;
@@ -156,37 +157,37 @@ class AgainstWaiting final : public WaitHook {
 
 TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
   const ScratchDirectory directory;
-  Line line(plain_in(directory));
-  AgainstWaiting hook;
+  NumberedBuffer line(options_in_directory(directory));
+  WaitOnceHook hook;
   Writer writer = line.replay.writer({.hook = &hook});
-  disk_has_room_for(0);
+  set_free_disk_bytes(0);
   std::uint64_t number = 0;
   CommitStatus status = CommitStatus::Committed;
   for (; status == CommitStatus::Committed && number < 400; ++number) {
-    ASSERT_EQ(error_of([&] { status = append_alone(line, writer, number); }, ""), 0);
+    ASSERT_EQ(error_of([&] { status = append_one_step_episode(line, writer, number); }, ""), 0);
   }
   EXPECT_EQ(status, CommitStatus::Stopped);
-  disk_has_room();
+  restore_disk_space();
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
 }
 
 /// Takes all chunks that were never used, until the wait for the full disk times out, as another
 /// writer might that asks the disk for room at that moment. Returns them when it is asked again.
-class HasTheLastChunks final : public WaitHook {
+class HoldsLastChunksHook final : public WaitHook {
  public:
-  explicit HasTheLastChunks(shard::ChunkPool& pool) : pool_(pool) {}
+  explicit HoldsLastChunksHook(shard::ChunkPool& pool) : pool_(pool) {}
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     if (waited.count() == 0) {
       return true;
     }
     if (taken_.empty()) {
-      disk_has_room();
+      restore_disk_space();
       int error = 0;
       for (std::uint32_t chunk = pool_.take_fresh(error); chunk != storage::kNil;
            chunk = pool_.take_fresh(error)) {
         taken_.push_back(chunk);
       }
-      disk_has_room_for(0);
+      set_free_disk_bytes(0);
       std::this_thread::sleep_for(kLongerThanThePatience);
       return !taken_.empty();
     }
@@ -204,13 +205,13 @@ class HasTheLastChunks final : public WaitHook {
 
 TEST_F(FullDisk, IsNoTimeoutOfACommitWithoutOneWhileAnotherWriterHasTheChunk) {
   const ScratchDirectory directory;
-  Line line(plain_in(directory));
-  HasTheLastChunks hook(core_of(line.replay)->shards()[0].chunks());
+  NumberedBuffer line(options_in_directory(directory));
+  HoldsLastChunksHook hook(core_of(line.replay)->shards()[0].chunks());
   Writer writer = line.replay.writer({.hook = &hook});
-  disk_has_room_for(0);
+  set_free_disk_bytes(0);
   for (std::uint64_t number = 0; number < 400; ++number) {
     CommitStatus status = CommitStatus::Stopped;
-    ASSERT_EQ(error_of([&] { status = append_alone(line, writer, number); }, ""), 0);
+    ASSERT_EQ(error_of([&] { status = append_one_step_episode(line, writer, number); }, ""), 0);
     ASSERT_EQ(status, CommitStatus::Committed) << "of step " << number;
   }
   const WaitStats waits = line.replay.stats().writers_for_chunk;
@@ -222,7 +223,7 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   const ScratchDirectory directory;
   Options options = options_in(MappedFile{directory.path()});
   options.shards = 1;
-  Line line(options);
+  NumberedBuffer line(options);
   Writer writer = line.replay.writer();
   const auto until_full = [&](std::uint64_t number, auto&& append) {
     while (number < 400 && error_of([&] { ASSERT_EQ(append(number), CommitStatus::Committed); },
@@ -231,13 +232,13 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
     }
     return number;
   };
-  disk_has_room_for(0);
+  set_free_disk_bytes(0);
   std::uint64_t number =
-      until_full(0, [&](std::uint64_t n) { return append_alone(line, writer, n); });
+      until_full(0, [&](std::uint64_t n) { return append_one_step_episode(line, writer, n); });
   ASSERT_LT(number, 300U);
   // The disk has room for one more chunk, which one episode fills; then its last two steps are
   // open.
-  disk_has_room_for(line.replay.stats().chunk_bytes);
+  set_free_disk_bytes(line.replay.stats().chunk_bytes);
   ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   ++number;
   writer.begin_episode();
@@ -247,26 +248,26 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   ASSERT_GT(writer.episode_steps(), 10U);
   ASSERT_LT(number, 400U);
   EXPECT_EQ(error_of([&] { writer.begin_episode(); }, directory.path()), ENOSPC);
-  disk_has_room();
+  restore_disk_space();
   writer.begin_episode();
   EXPECT_EQ(line.replay.size(), number);
-  EXPECT_EQ(line.numbers(), numbers_between(0, number));
+  EXPECT_EQ(line.numbers(), number_range(0, number));
 }
 
 TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
   const ScratchDirectory directory;
-  Line line(options_in(MappedFile{directory.path()}));
+  NumberedBuffer line(options_in(MappedFile{directory.path()}));
   line.append_many(0, 1000);
-  disk_has_room_for(0);
+  set_free_disk_bytes(0);
   line.append_many(1000, 2000);
   EXPECT_EQ(line.replay.size(), 400U);
 }
 
 TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAgain) {
   const ScratchDirectory directory;
-  Options options = plain_in(directory);
+  Options options = options_in_directory(directory);
   options.capacity_steps = 64;
-  Line line(options);
+  NumberedBuffer line(options);
   VectorWriter writers(line.replay, 3);
   const std::array<End, 3> ends{};
   const auto ids = [](std::uint64_t step) {
@@ -289,7 +290,7 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
     writers[0].now(line.id) = i;
     ASSERT_EQ(line.append(writers[0], i), CommitStatus::Committed);
   }
-  disk_has_room_for(0);
+  set_free_disk_bytes(0);
   int error = 0;
   for (; error == 0 && step < 40; step += error == 0 ? 1 : 0) {
     write();
@@ -303,7 +304,7 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
   const std::array priorities{5.0F, 6.0F, 7.0F};
   EXPECT_EQ(commit(priorities), ENOSPC) << "still full";
   EXPECT_EQ(line.replay.stats().committed_steps, before + 1) << "the first would be there twice";
-  disk_has_room();
+  restore_disk_space();
   EXPECT_EQ(commit(priorities), 0);
   EXPECT_EQ(line.replay.stats().committed_steps, before + 3);
 }
@@ -311,15 +312,15 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
 TEST_F(FullDisk, AtALoadLeavesTheBufferAsItWas) {
   const ScratchDirectory directory;
   const ScratchDirectory checkpoint;
-  Line line(options_in(MappedFile{directory.path()}));
+  NumberedBuffer line(options_in(MappedFile{directory.path()}));
   {
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 300);
   }
   line.replay.save(checkpoint.path());
-  disk_has_room_for(line.replay.stats().chunk_bytes);
+  set_free_disk_bytes(line.replay.stats().chunk_bytes);
   EXPECT_EQ(error_of([&] { line.replay.restore(checkpoint.path()); }, directory.path()), ENOSPC);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 300));
+  EXPECT_EQ(line.numbers(), number_range(0, 300));
   EXPECT_EQ(error_of(
                 [&] {
                   (void)ReplayBuffer::load(checkpoint.path(),

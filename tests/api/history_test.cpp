@@ -8,7 +8,7 @@ namespace reprise::test {
 namespace {
 
 /// Passes keys from samplers to updaters with a delay, so that some are stale by then.
-class Keys {
+class KeyQueue {
  public:
   void put(ItemKey key) {
     const std::lock_guard lock(mutex_);
@@ -32,9 +32,9 @@ class Keys {
 
 /// A small buffer with writers, a sampler and an updater in threads of their own, whose calls are
 /// all recorded.
-class Recorded {
+class RecordedThreads {
  public:
-  explicit Recorded(std::uint64_t seed) : rng_(seed), line_(random_options(rng_)) {}
+  explicit RecordedThreads(std::uint64_t seed) : rng_(seed), line_(random_options(rng_)) {}
 
   /// Runs the threads and checks the history. Describes what is wrong; empty if nothing is.
   std::string mismatch() {
@@ -63,7 +63,7 @@ class Recorded {
     for (const History::Log& log : logs) {
       history.add(log);
     }
-    expect_accounted(line_.replay);
+    expect_steps_add_up(line_.replay);
     return history.first_mismatch();
   }
 
@@ -72,7 +72,7 @@ class Recorded {
   static constexpr std::size_t kSteps = 60;  ///< Steps that each writer appends.
 
   static Options random_options(Rng& rng) {
-    Options options = Small{.capacity_steps = rng.between(1, 40)};
+    Options options = SmallOptions{.capacity_steps = rng.between(1, 40)};
     options.shards = rng.chance(0.7) ? 1 : std::min<std::size_t>(2, options.capacity_steps);
     options.chunk_steps = rng.between(2, 9);
     return options;
@@ -96,11 +96,11 @@ class Recorded {
 
   void draw(History::Log& log, Rng& rng) {
     Sampler sampler =
-        line_.replay.sampler({.seed = rng.next(), .parallel_gather_bytes = kGatherAlone});
+        line_.replay.sampler({.seed = rng.next(), .parallel_gather_bytes = kNoParallelGather});
     for (std::size_t i = 0; i < kSteps / 2; ++i) {
       History::Draw draw{};
       std::optional<SampleResult> result;
-      draw.when = timed([&] { result.emplace(sampler.sample(rng.between(1, 8), kAtOnce)); });
+      draw.when = timed([&] { result.emplace(sampler.sample(rng.between(1, 8), kNoWait)); });
       draw.code = result->status().code;
       for (std::size_t k = 0; *result && k < (*result)->size(); ++k) {
         const Batch& batch = **result;
@@ -131,8 +131,8 @@ class Recorded {
   }
 
   Rng rng_;
-  Line line_;
-  Keys keys_;
+  NumberedBuffer line_;
+  KeyQueue keys_;
 };
 
 struct ConcurrentHistory : testing::TestWithParam<std::uint64_t> {
@@ -146,7 +146,7 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
   const std::size_t histories = scaled(1000, 50);
   for (std::uint64_t seed = GetParam(); seed <= histories; seed += kParts) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    ASSERT_EQ(Recorded(seed).mismatch(), "");
+    ASSERT_EQ(RecordedThreads(seed).mismatch(), "");
   }
 }
 
@@ -154,7 +154,7 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
 class HistoryOfTwo : public testing::Test {
  protected:
   static History history(const History::Log& log, std::size_t capacity = 1) {
-    History history(Small{.capacity_steps = capacity});
+    History history(SmallOptions{.capacity_steps = capacity});
     history.add(log);
     return history;
   }

@@ -17,16 +17,16 @@ inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
 }
 
 /// The number of the write that gave this value; none if it is not a whole value of this step.
-inline std::optional<std::uint64_t> write_of(std::uint64_t step,
-                                             std::span<const std::uint16_t> value) {
+inline std::optional<std::uint64_t> write_number_in(std::uint64_t step,
+                                                    std::span<const std::uint16_t> value) {
   const std::uint64_t write = value[0];
   return std::ranges::equal(value, latent_of(step, write)) ? std::optional(write) : std::nullopt;
 }
 
 /// A buffer of numbered steps with two mutable columns, which get the values of write 0 at the
 /// append.
-struct Latents {
-  explicit Latents(Options options, bool compressed = false)
+struct LatentBuffer {
+  explicit LatentBuffer(Options options, bool compressed = false)
       : id(schema.observation<std::uint64_t>("id")),
         frame(schema.observation<std::uint8_t>("frame", {600})),
         other(schema.mutable_column<std::int16_t>("other")),
@@ -56,12 +56,12 @@ struct Latents {
   }
 
   /// A batch that has every item once.
-  [[nodiscard]] Batch all() {
-    Sampler sampler = replay->sampler({.parallel_gather_bytes = kGatherAlone});
+  [[nodiscard]] Batch draw_all() {
+    Sampler sampler = replay->sampler({.parallel_gather_bytes = kNoParallelGather});
     static_cast<void>(replay->size());
     const std::size_t items = replay->stats().items;
     Batch batch = replay->make_batch(items);
-    SampleOptions how = kAtOnce;
+    SampleOptions how = kNoWait;
     how.draws = Draws::WithoutReplacement;
     EXPECT_EQ(sampler.sample_into(batch, 0, items, how).code, SampleStatus::Code::Ok);
     return batch;
@@ -69,7 +69,8 @@ struct Latents {
 
   /// The numbers of the writes that an item's steps show. Checks that each value is a whole value
   /// of its step, and that the other fields are as they were appended.
-  [[nodiscard]] std::vector<std::uint64_t> writes(const Batch& batch, std::size_t item) const {
+  [[nodiscard]] std::vector<std::uint64_t> shown_writes(const Batch& batch,
+                                                        std::size_t item) const {
     const std::size_t steps = batch.now(id).size() / batch.size();
     std::vector<std::uint64_t> writes;
     for (std::size_t k = 0; k < steps; ++k) {
@@ -80,7 +81,7 @@ struct Latents {
         continue;
       }
       const std::uint64_t step = batch.now(id)[at];
-      const std::optional<std::uint64_t> write = write_of(step, value);
+      const std::optional<std::uint64_t> write = write_number_in(step, value);
       EXPECT_TRUE(write) << "torn, or of another step";
       EXPECT_EQ(batch.now(fixed)[at], step);
       EXPECT_EQ(batch.now(other)[at], static_cast<std::int16_t>(step));
@@ -110,7 +111,7 @@ struct Latents {
 };
 
 inline Options options_of(const Window& window) {
-  return Small{.window = window, .selectors = {Uniform{}}, .shards = 2};
+  return SmallOptions{.window = window, .selectors = {Uniform{}}, .shards = 2};
 }
 
 }  // namespace reprise::test

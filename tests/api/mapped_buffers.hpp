@@ -8,7 +8,7 @@ namespace reprise::test {
 inline Options options_in(const Storage& storage, const Window& window = Transitions{.n_step = 3}) {
   return {.capacity_steps = 400,
           .window = window,
-          .selectors = {kRaw, Uniform{}},
+          .selectors = {kRawProportional, Uniform{}},
           .storage = storage,
           .max_writers = 4,
           .chunk_steps = 24,

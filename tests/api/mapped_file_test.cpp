@@ -52,10 +52,10 @@ TEST_P(ConformanceInAFile, KeepsWhatEachPartPromises) {
 TEST(MappedFileStorage, LeavesNothingInTheDirectoryAndTakesAnyNumberOfBuffers) {
   const ScratchDirectory directory;
   {
-    Line first(options_in(MappedFile{directory.path()}));
-    Line second(options_in(MappedFile{directory.path()}));
-    Line third(options_in(MappedFile{directory.path() + "/rows"}));
-    for (Line* const line : {&first, &second, &third}) {
+    NumberedBuffer first(options_in(MappedFile{directory.path()}));
+    NumberedBuffer second(options_in(MappedFile{directory.path()}));
+    NumberedBuffer third(options_in(MappedFile{directory.path() + "/rows"}));
+    for (NumberedBuffer* const line : {&first, &second, &third}) {
       Writer writer = line->replay.writer();
       line->append_many(writer, 0, 100);
     }
@@ -69,12 +69,12 @@ TEST(MappedFileStorage, LeavesNothingInTheDirectoryAndTakesAnyNumberOfBuffers) {
 
 TEST(MappedFileStorage, IsReportedByStatistics) {
   const ScratchDirectory directory;
-  Line memory(options_in(Memory{}));
-  Line file(options_in(MappedFile{directory.path()}));
+  NumberedBuffer memory(options_in(Memory{}));
+  NumberedBuffer file(options_in(MappedFile{directory.path()}));
   const Stats before = file.replay.stats();
   // Disk space for the whole capacity is reserved when the buffer is made.
   EXPECT_GE(before.file_bytes, 400 / 24 * before.chunk_bytes);
-  for (Line* const line : {&memory, &file}) {
+  for (NumberedBuffer* const line : {&memory, &file}) {
     Writer writer = line->replay.writer();
     line->append_many(writer, 0, 1000);
   }
@@ -94,7 +94,7 @@ TEST(MappedFileStorage, GivesItsSpaceBackWhenTheProcessIsKilled) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const Line line(options_in(MappedFile{directory.path()}));
+    const NumberedBuffer line(options_in(MappedFile{directory.path()}));
     (void)::write(ready[1], "x", 1);
     for (;;) {
       ::pause();
@@ -113,7 +113,7 @@ TEST(MappedFileStorage, GivesItsSpaceBackWhenTheProcessIsKilled) {
 TEST(MappedFileStorage, ThatCannotBeSaysWhyAndWhere) {
   const ScratchDirectory directory;
   const auto make = [](const std::filesystem::path& path) {
-    return [path] { const Line line(options_in(MappedFile{path})); };
+    return [path] { const NumberedBuffer line(options_in(MappedFile{path})); };
   };
   EXPECT_THROW(make("")(), std::invalid_argument);
   const std::string missing = directory.path() + "/missing/rows";
@@ -133,12 +133,13 @@ TEST(MappedFileStorage, ThatCannotBeSaysWhyAndWhere) {
 
 TEST(MappedFileStorage, AboveTheLimitOfFileSizesIsAnException) {
   const ScratchDirectory directory;
-  expect_of_child([&]() -> std::string {
+  expect_in_child([&]() -> std::string {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    const int error = error_of([&] { const Line line(options_in(MappedFile{directory.path()})); },
-                               directory.path());
+    const int error =
+        error_of([&] { const NumberedBuffer line(options_in(MappedFile{directory.path()})); },
+                 directory.path());
     return error == EFBIG ? "" : "errno " + std::to_string(error);
   });
 }
@@ -146,7 +147,7 @@ TEST(MappedFileStorage, AboveTheLimitOfFileSizesIsAnException) {
 TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
   const ScratchDirectory directory;
   const ScratchDirectory checkpoint;
-  Line line(options_in(Memory{}));
+  NumberedBuffer line(options_in(Memory{}));
   {
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 1000);
@@ -176,14 +177,14 @@ TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
 
 TEST(MappedFileStorage, IsNotTouchedByAForkedChild) {
   const ScratchDirectory directory;
-  auto line = std::make_unique<Line>(options_in(MappedFile{directory.path()}));
+  auto line = std::make_unique<NumberedBuffer>(options_in(MappedFile{directory.path()}));
   auto writer = std::make_unique<Writer>(line->replay.writer());
   line->append_many(*writer, 0, 300);
   const pid_t maker = ::getpid();
-  expect_of_child([&] {
+  expect_in_child([&] {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
-      all += unless_refused<std::logic_error>(what, maker, call);
+      all += describe_unless_refused<std::logic_error>(what, maker, call);
     };
     refused("commit", [&] { (void)writer->commit(); });
     refused("begin_episode", [&] { writer->begin_episode(); });
@@ -198,7 +199,7 @@ TEST(MappedFileStorage, IsNotTouchedByAForkedChild) {
   });
   line->append_many(*writer, 300, 100);
   // The last two steps are open until the third one comes.
-  EXPECT_EQ(line->numbers(), numbers_between(0, 398));
+  EXPECT_EQ(line->numbers(), number_range(0, 398));
 }
 
 TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
@@ -209,8 +210,8 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
   options.chunk_steps = 1000;  // A chunk has several pages.
   options.capacity_steps = 10'000;
   options.shards = 1;
-  Line line(options);
-  Sampler sampler = line.replay.sampler({.seed = 3, .parallel_gather_bytes = kGatherAlone});
+  NumberedBuffer line(options);
+  Sampler sampler = line.replay.sampler({.seed = 3, .parallel_gather_bytes = kNoParallelGather});
   for (std::uint64_t round = 0; round < 20; ++round) {
     line.append_many(round * 2000, 2000);
     std::ifstream maps("/proc/self/maps");
@@ -225,7 +226,7 @@ TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
       }
     }
     for (int i = 0; i < 3; ++i) {
-      const SampleResult batch = require_batch(sampler.sample(256, kAtOnce));
+      const SampleResult batch = require_batch(sampler.sample(256, kNoWait));
       for (std::size_t k = 0; k < batch->size(); ++k) {
         const std::uint64_t id = batch->now(line.id)[k];
         ASSERT_LT(id, (round + 1) * 2000);

@@ -13,7 +13,7 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kHugePage = 2048 * kKiB;
 
 /// The reason why this system cannot show what a buffer uses; empty if it can.
-std::string cannot_show() {
+std::string why_not_measurable() {
   if (kAddressSanitizer || kThreadSanitizer) {
     return "the sanitizer takes memory of its own";
   }
@@ -57,7 +57,7 @@ struct Filled {
       writer.commit();
       static_cast<void>(i % kKiB == 0 ? replay.size() : 0);
     }
-    static_cast<void>(for_now(replay.sampler({.seed = 1})).sample(64));
+    static_cast<void>(as_lvalue(replay.sampler({.seed = 1})).sample(64));
   }
 };
 
@@ -68,13 +68,13 @@ struct Case {
   std::size_t pages = 0;  ///< Additional bytes that partly filled pages may take.
   std::size_t buffers = 1;
   double least = 0.9;  ///< The least memory, as a share of `touched_bytes`.
-  std::size_t most = std::numeric_limits<std::size_t>::max();
+  std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 /// Compares the memory used with `touched_bytes`. A child process runs this, because memory that
 /// another test freed would be reused.
-void expect_told(const Case& wanted) {
-  expect_of_child([&wanted]() -> std::string {
+void expect_reported_memory(const Case& wanted) {
+  expect_in_child([&wanted]() -> std::string {
     // Brings the program's own pages into memory.
     { const Filled first({.capacity_steps = 100}, 100); }
     std::vector<std::unique_ptr<Filled>> filled;
@@ -85,20 +85,20 @@ void expect_told(const Case& wanted) {
     }
     const auto used = static_cast<double>(resident_bytes() - before);
     const auto sum = static_cast<double>(wanted.buffers * filled[0]->replay.stats().touched_bytes);
-    const bool well = before != 0 && used >= wanted.least * sum &&
-                      used <= 1.1 * sum + static_cast<double>(wanted.pages) &&
-                      used <= static_cast<double>(wanted.most);
-    return well ? ""
-                : std::to_string(wanted.buffers) + " buffers of " +
-                      std::to_string(wanted.options.capacity_steps) + " steps: counted " +
-                      std::to_string(sum) + " bytes, used " + std::to_string(used);
+    const bool within_bounds = before != 0 && used >= wanted.least * sum &&
+                               used <= 1.1 * sum + static_cast<double>(wanted.pages) &&
+                               used <= static_cast<double>(wanted.max_bytes);
+    return within_bounds ? ""
+                         : std::to_string(wanted.buffers) + " buffers of " +
+                               std::to_string(wanted.options.capacity_steps) + " steps: counted " +
+                               std::to_string(sum) + " bytes, used " + std::to_string(used);
   });
 }
 
 class Memory : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string reason = cannot_show(); !reason.empty()) {
+    if (const std::string reason = why_not_measurable(); !reason.empty()) {
       GTEST_SKIP() << reason;
     }
   }
@@ -111,46 +111,46 @@ TEST_F(Memory, OfALargeBufferIsWhatIsTold) {
   constexpr std::size_t kSteps = std::size_t{1} << 20U;
   for (const std::size_t shards : {1U, 4U}) {
     // A row takes 32 bytes.
-    expect_told({.options = {.capacity_steps = kSteps, .shards = shards},
-                 .steps = kSteps + kSteps / 4,
-                 .pages = shards * kSmallPages,
-                 .most = 50 * kSteps});
+    expect_reported_memory({.options = {.capacity_steps = kSteps, .shards = shards},
+                            .steps = kSteps + kSteps / 4,
+                            .pages = shards * kSmallPages,
+                            .max_bytes = 50 * kSteps});
   }
 }
 
 TEST_F(Memory, OfSeveralSelectorsIsWhatIsTold) {
   constexpr std::size_t kSteps = std::size_t{1} << 19U;
-  expect_told({.options = {.capacity_steps = kSteps,
-                           .selectors = {RankBased{}, Lifo{}, MaxHeap{}, Uniform{}},
-                           .max_times_sampled = 3},
-               .steps = kSteps + kSteps / 4,
-               .pages = 4 * 4 * kSmallPages,
-               .least = 0.8});
+  expect_reported_memory({.options = {.capacity_steps = kSteps,
+                                      .selectors = {RankBased{}, Lifo{}, MaxHeap{}, Uniform{}},
+                                      .max_times_sampled = 3},
+                          .steps = kSteps + kSteps / 4,
+                          .pages = 4 * 4 * kSmallPages,
+                          .least = 0.8});
 }
 
 TEST_F(Memory, OfManySmallBuffersIsWhatIsTold) {
-  expect_told({.options = {.capacity_steps = 10'000},
-               .steps = 15'000,
-               .pages = 50 * 4 * kSmallPages,
-               .buffers = 50});
+  expect_reported_memory({.options = {.capacity_steps = 10'000},
+                          .steps = 15'000,
+                          .pages = 50 * 4 * kSmallPages,
+                          .buffers = 50});
 }
 
 TEST_F(Memory, OfManyShardsIsWhatIsTold) {
-  expect_told({.options = {.capacity_steps = 16'384, .shards = 256},
-               .steps = 20'000,
-               .pages = 256 * kSmallPages});
+  expect_reported_memory({.options = {.capacity_steps = 16'384, .shards = 256},
+                          .steps = 20'000,
+                          .pages = 256 * kSmallPages});
 }
 
 TEST_F(Memory, OfABufferThatIsHardlyFilledIsAHugePageMorePerShardAndArray) {
   // Each shard has five arrays: rows, priorities, and three of weights.
-  expect_told({.options = {.capacity_steps = std::size_t{1} << 20U},
-               .steps = 10'000,
-               .pages = std::size_t{4} * 5 * kHugePage});
+  expect_reported_memory({.options = {.capacity_steps = std::size_t{1} << 20U},
+                          .steps = 10'000,
+                          .pages = std::size_t{4} * 5 * kHugePage});
   // The chunks of all possible writers would fill huge pages, but must not be touched, except 128
   // bytes per writer for the chunks' counts.
-  expect_told({.options = {.capacity_steps = 20'000, .max_writers = 2048},
-               .steps = 20'000,
-               .pages = 4 * kSmallPages + std::size_t{2048} * 128});
+  expect_reported_memory({.options = {.capacity_steps = 20'000, .max_writers = 2048},
+                          .steps = 20'000,
+                          .pages = 4 * kSmallPages + std::size_t{2048} * 128});
 }
 
 }  // namespace

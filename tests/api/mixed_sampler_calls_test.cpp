@@ -7,11 +7,11 @@ namespace {
 using Code = SampleStatus::Code;
 
 TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
-  Two two;
-  Line late(options_of(3));
+  TwoBuffers two;
+  NumberedBuffer late(options_of(3));
   MixedSampler all({{two.one.replay, 4}, {late.replay, 2}, {two.other.replay, 3}}, {.seed = 9});
   for (int i = 0; i < 5; ++i) {
-    const SampleResult none = all.sample(kAtOnce);
+    const SampleResult none = all.sample(kNoWait);
     ASSERT_FALSE(none);
     EXPECT_EQ(none.status().code, Code::TimedOut);
     EXPECT_EQ(none.status().batch, 2U);
@@ -22,7 +22,7 @@ TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
   late.append_many(500, 1, 1.0F);
   Sampler first = two.one.replay.sampler({.seed = 9});
   for (int i = 0; i < 3; ++i) {
-    const SampleResult batch = require_batch(all.sample(kAtOnce));
+    const SampleResult batch = require_batch(all.sample(kNoWait));
     ASSERT_EQ(batch->size(), 9U);
     expect_whole_rows(batch, two.one);
     EXPECT_TRUE(std::ranges::equal(batch->keys().first(4), first.sample(4)->keys()));
@@ -32,12 +32,12 @@ TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
 }
 
 TEST(MixedSampler, BeginsAnewWhatWasDrawnWithAnotherDiscount) {
-  Two two;
-  Line late(options_of(3));
+  TwoBuffers two;
+  NumberedBuffer late(options_of(3));
   MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
-  SampleOptions other = kAtOnce;
+  SampleOptions other = kNoWait;
   other.discount = 0.5F;
-  ASSERT_FALSE(both.sample(kAtOnce));
+  ASSERT_FALSE(both.sample(kNoWait));
   ASSERT_FALSE(both.sample(other));
   ASSERT_FALSE(both.sample(other));
   EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
@@ -48,18 +48,18 @@ TEST(MixedSampler, BeginsAnewWhatWasDrawnWithAnotherDiscount) {
 }
 
 TEST(MixedSampler, BeginsAnewWhatWasDrawnWithoutItsRows) {
-  Two two;
-  Line late(options_of(3));
+  TwoBuffers two;
+  NumberedBuffer late(options_of(3));
   MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
-  SampleOptions bare = kAtOnce;
+  SampleOptions bare = kNoWait;
   bare.gather = false;
   ASSERT_FALSE(both.sample(bare));
-  ASSERT_FALSE(both.sample(kAtOnce));
+  ASSERT_FALSE(both.sample(kNoWait));
   EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
 }
 
 TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
-  Two two;
+  TwoBuffers two;
   for (const bool by_total : {false, true}) {
     const auto made = [&] {
       return by_total ? MixedSampler({two.one.replay, two.other.replay}, 12, {.seed = 5})
@@ -85,38 +85,38 @@ TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
 }
 
 TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOne) {
-  Two two;
-  Line late(options_of(3));
+  TwoBuffers two;
+  NumberedBuffer late(options_of(3));
   MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
   const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
   // A new batch may get the address of one that was destroyed, and one of `Batch::of` has items.
   std::optional<Batch> gone = two.one.replay.make_batch(6);
-  ASSERT_EQ(all.sample_into(*gone, kAtOnce).code, Code::TimedOut);
+  ASSERT_EQ(all.sample_into(*gone, kNoWait).code, Code::TimedOut);
   gone.reset();
   Batch first = Batch::of(two.one.schema, two.one.replay.options().window, 6);
-  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
-  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::TimedOut);
+  ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::TimedOut);
+  ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::TimedOut);
   EXPECT_EQ(drawn(), 8U);
   Batch full = two.one.replay.make_batch(6);
   ASSERT_EQ(two.other.replay.sampler().sample_into(full, 0, 6).code, Code::Ok);
-  ASSERT_EQ(all.sample_into(full, kAtOnce).code, Code::TimedOut);
+  ASSERT_EQ(all.sample_into(full, kNoWait).code, Code::TimedOut);
   EXPECT_EQ(drawn(), 12U);
-  ASSERT_FALSE(all.sample(kAtOnce));
+  ASSERT_FALSE(all.sample(kNoWait));
   EXPECT_EQ(drawn(), 16U);
   late.append_many(500, 1, 1.0F);
-  ASSERT_TRUE(all.sample(kAtOnce));
+  ASSERT_TRUE(all.sample(kNoWait));
   EXPECT_EQ(drawn(), 16U);
   Sampler alike = two.one.replay.sampler({.seed = 9});
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(alike.sample(4));
   }
-  ASSERT_EQ(all.sample_into(first, kAtOnce).code, Code::Ok);
+  ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::Ok);
   EXPECT_TRUE(std::ranges::equal(first.keys().first(4), alike.sample(4)->keys()));
   EXPECT_EQ(first.now(late.action)[5], 500U);
 }
 
 TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
-  Two two;
+  TwoBuffers two;
   MixedSampler both({{two.one.replay, 4}, {two.other.replay, 3}});
   Batch small = two.one.replay.make_batch(6);
   Schema schema;
@@ -130,12 +130,12 @@ TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
 TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
   Options held = options_of(2);
   held.rate_limiter = MinSize{3};
-  Line one(options_of(1));
-  Line other(held);
+  NumberedBuffer one(options_of(1));
+  NumberedBuffer other(held);
   one.append_many(0, 1, 3.0F);
   other.append_many(kOther, 2, 1.5F);
   MixedSampler both({one.replay, other.replay}, 8);
-  ASSERT_FALSE(both.sample(kAtOnce));
+  ASSERT_FALSE(both.sample(kNoWait));
   EXPECT_EQ(both.waits_for(), 1U);
   one.append_many(1, 1, 100.0F);
   other.append_many(kOther + 2, 1, 3.0F);
@@ -156,8 +156,8 @@ TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
 TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
   Options held = options_of(1);
   held.rate_limiter = MinSize{2};
-  Line one(held);
-  Line other(options_of(2));
+  NumberedBuffer one(held);
+  NumberedBuffer other(options_of(2));
   one.append_many(0, 1, 1.0F);
   other.append_many(kOther, 1, 1.0F);
   MixedSampler both({one.replay, other.replay}, 4);
@@ -173,8 +173,8 @@ TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
 
 TEST(MixedSampler, OfAClosedOrDestroyedBufferIsClosed) {
   for (const bool by_total : {false, true}) {
-    auto one = std::make_unique<Line>(options_of(1));
-    auto other = std::make_unique<Line>(options_of(2));
+    auto one = std::make_unique<NumberedBuffer>(options_of(1));
+    auto other = std::make_unique<NumberedBuffer>(options_of(2));
     Writer writer = one->replay.writer();
     Writer writer_of_other = other->replay.writer();
     one->append_many(writer, 0, 4);
@@ -194,7 +194,7 @@ TEST(MixedSampler, OfAClosedOrDestroyedBufferIsClosed) {
 }
 
 TEST(MixedSampler, DrawsEachPartByTheSelectorThatItNames) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4);
   line.replay.selector().reset(0.0F);
   line.update(line.keys().at(3), 1.0F);
@@ -206,8 +206,8 @@ TEST(MixedSampler, DrawsEachPartByTheSelectorThatItNames) {
 }
 
 TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
-  Two two;
-  Line empty(options_of(3));
+  TwoBuffers two;
+  NumberedBuffer empty(options_of(3));
   MixedSampler both({{two.one.replay, 2}, {empty.replay, 2}});
   std::stop_source stop;
   std::jthread stopper([&] {
@@ -218,7 +218,7 @@ TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
 }
 
 TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
-  Two two;
+  TwoBuffers two;
   MixedSampler both({{two.one.replay, 2}, {two.other.replay, 2}});
   const SampleResult batch = require_batch(both.sample());
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
@@ -241,15 +241,15 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
   keys[3] = good;
   EXPECT_EQ(both.update_priorities(keys, priorities).applied, 4U);
 
-  Line twin(options_of(1));
+  NumberedBuffer twin(options_of(1));
   MixedSampler twins({{two.one.replay, 2}, {twin.replay, 2}});
   expect_refusal([&] { (void)twins.update_priorities({}, {}); },
                  {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
 }
 
 TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
-  Line one(options_of(1, Proportional{.alpha = 1.0F}));
-  Line steep(options_of(2, Proportional{.alpha = 8.0F}));
+  NumberedBuffer one(options_of(1, Proportional{.alpha = 1.0F}));
+  NumberedBuffer steep(options_of(2, Proportional{.alpha = 8.0F}));
   one.append_many(0, 10);
   steep.append_many(kOther, 10);
   MixedSampler both({{one.replay, 2}, {steep.replay, 2}});
@@ -268,8 +268,8 @@ TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
 }
 
 TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
-  Two two;
-  Line twin(options_of(1));
+  TwoBuffers two;
+  NumberedBuffer twin(options_of(1));
   twin.append_many(500, 10, 1.0F);
   MixedSampler all({{two.one.replay, 40}, {two.other.replay, 9}, {twin.replay, 60}});
   const SampleResult batch = require_batch(all.sample());
@@ -282,7 +282,7 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
   EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
   EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
   for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
-    EXPECT_EQ(for_now(part.selector.sampler()).sample(1)->now(two.one.action)[0], part.items);
+    EXPECT_EQ(as_lvalue(part.selector.sampler()).sample(1)->now(two.one.action)[0], part.items);
   }
   std::swap(keys[0], keys[40]);
   for (const std::size_t count : {109U, 108U}) {
@@ -303,7 +303,7 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
 }
 
 /// Expects that a selector draws the step with this number alone.
-void expect_only(const SelectorHandle& selector, const Line& line, std::uint64_t number) {
+void expect_only(const SelectorHandle& selector, const NumberedBuffer& line, std::uint64_t number) {
   Sampler sampler = selector.sampler();
   const SampleResult batch = require_batch(sampler.sample(8));
   for (const std::uint64_t drawn : batch->now(line.action)) {
@@ -312,8 +312,9 @@ void expect_only(const SelectorHandle& selector, const Line& line, std::uint64_t
 }
 
 TEST(MixedSampler, UpdatesEachSelectorThatDrawsFromABuffer) {
-  Two two;
-  Line line(Small{.selectors = {kRaw, Proportional{.alpha = 8.0F}}, .key_tag = 3});
+  TwoBuffers two;
+  NumberedBuffer line(
+      SmallOptions{.selectors = {kRawProportional, Proportional{.alpha = 8.0F}}, .key_tag = 3});
   line.append_many(0, 4, 1.0F);
   MixedSampler all({{line.replay, 2},
                     {two.one.replay, 2},
@@ -335,9 +336,9 @@ TEST(MixedSampler, UpdatesEachSelectorThatDrawsFromABuffer) {
 }
 
 TEST(MixedSampler, UpdatesEachSelectorOfABufferThatSharesItsTag) {
-  const Options options = Small{.selectors = {kRaw, kRaw}};
-  Line line(options);
-  Line twin(options);
+  const Options options = SmallOptions{.selectors = {kRawProportional, kRawProportional}};
+  NumberedBuffer line(options);
+  NumberedBuffer twin(options);
   line.append_many(0, 4, 1.0F);
   twin.append_many(0, 4, 1.0F);
   MixedSampler all({{line.replay, 8}, {twin.replay, 8}, {line.replay.selector(1), 8}});
@@ -360,11 +361,11 @@ void refuses(std::initializer_list<std::string_view> words, Arguments&&... argum
 TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   using Parts = std::vector<MixedPart>;
   using Buffers = std::vector<SelectorHandle>;
-  Two two;
+  TwoBuffers two;
   ReplayBuffer& one = two.one.replay;
   Options longer = options_of(3);
   longer.window = Transitions{.n_step = 3};
-  Line window(longer);
+  NumberedBuffer window(longer);
   Schema schema;
   (void)schema.observation<float>("x");
   ReplayBuffer foreign(schema, {.capacity_steps = 10});
@@ -382,21 +383,21 @@ TEST(MixedSampler, RefusesPartsThatDoNotFit) {
           SamplerOptions{.fresh = 0.5F});
   Options limited = options_of(4);
   limited.max_times_sampled = 2;
-  Line counted(limited);
+  NumberedBuffer counted(limited);
   refuses({"parts[1]", "max_times_sampled 2"}, Buffers{one, counted.replay}, std::size_t{1});
   for (const Selector& selector :
        {Selector(Fifo{}), Selector(RankBased{}), Selector(Recency{}), Selector(Mixture{})}) {
-    Line other(options_of(5, selector));
+    NumberedBuffer other(options_of(5, selector));
     refuses({"parts[1]", "weights"}, Buffers{one, other.replay}, std::size_t{1});
     EXPECT_NO_THROW(MixedSampler({{one, 1}, {other.replay, 1}}));
   }
 }
 
 TEST(MixedSampler, RefusesOptionsBeforeAnythingIsDrawn) {
-  Two two;
+  TwoBuffers two;
   Options small = options_of(3);
   small.capacity_steps = 20;
-  Line other(small);
+  NumberedBuffer other(small);
   other.append_many(kOther, 20);
   MixedSampler exact({{two.one.replay, 2}, {other.replay, 30}});
   MixedSampler common({two.one.replay, other.replay}, 30);

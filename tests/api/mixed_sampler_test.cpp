@@ -18,8 +18,8 @@ void expect_weights(const SampleResult& batch, const std::vector<double>& raw, d
 TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
   for (const Draws draws :
        {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement, Draws::Epoch}) {
-    Two two;
-    Two twins;
+    TwoBuffers two;
+    TwoBuffers twins;
     MixedSampler all({{two.one.replay, 5}, {two.other.replay, 5}, {two.one.replay, 3}},
                      {.seed = 5});
     Sampler parts[] = {twins.one.replay.sampler({.seed = 5}),
@@ -64,7 +64,7 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
 }
 
 /// Makes counts that expect draws in proportion to the weights of both buffers.
-DrawCounts by_weight(Two& two) {
+DrawCounts by_weight(TwoBuffers& two) {
   DrawCounts counts;
   for (const auto& [number, weight] : two.weights()) {
     counts.expect(number, double{weight});
@@ -73,17 +73,17 @@ DrawCounts by_weight(Two& two) {
 }
 
 /// The importance weight (N * P)^-beta of each item, computed by its definition.
-std::vector<double> raw_weights(const SampleResult& batch, double beta, const Line& line,
+std::vector<double> raw_weights(const SampleResult& batch, double beta, const NumberedBuffer& line,
                                 const std::map<std::uint64_t, float>& weights) {
   std::vector<double> made;
   for (const std::uint64_t number : numbers_of(batch, line)) {
-    made.push_back(std::pow(40.0 * double{weights.at(number)} / Two::kTotal, -beta));
+    made.push_back(std::pow(40.0 * double{weights.at(number)} / TwoBuffers::kTotal, -beta));
   }
   return made;
 }
 
 TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
-  Two two;
+  TwoBuffers two;
   MixedSampler both({two.one.replay, two.other.replay}, 40, {.seed = 3});
   const auto weights = two.weights();
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
@@ -96,7 +96,8 @@ TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
       EXPECT_EQ(whole.status().needed, 2U);
       const auto numbers = numbers_of(whole, two.one);
       for (std::size_t i = 0; i < 40; ++i) {
-        EXPECT_NEAR(whole->probabilities()[i], double{weights.at(numbers[i])} / Two::kTotal, 1e-12);
+        EXPECT_NEAR(whole->probabilities()[i], double{weights.at(numbers[i])} / TwoBuffers::kTotal,
+                    1e-12);
         EXPECT_EQ(numbers[i] >= kOther, i >= both.counts()[0]);
       }
       const auto raw = raw_weights(whole, double{beta}, two.one, weights);
@@ -104,7 +105,7 @@ TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
       options.normalise = Normalise::ByBuffer;
       const SampleResult by_buffer = both.sample(options);
       expect_weights(by_buffer, raw_weights(by_buffer, double{beta}, two.one, weights),
-                     std::pow(40.0 / Two::kTotal, double{-beta}));
+                     std::pow(40.0 / TwoBuffers::kTotal, double{-beta}));
       options.normalise = Normalise::Not;
       const SampleResult bare = both.sample(options);
       expect_weights(bare, raw_weights(bare, double{beta}, two.one, weights), 1.0);
@@ -113,7 +114,7 @@ TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
 }
 
 TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
-  Two two;
+  TwoBuffers two;
   const auto weights = two.weights();
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
     // With n = 1, the smaller share is less than one item.
@@ -133,7 +134,7 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
 
 /// Which part is drawn from, and which of its items, depend on different random numbers.
 TEST(MixedSampler, ByTheCommonTotalTheFirstBatchesOfManySeedsPassChiSquare) {
-  Two two;
+  TwoBuffers two;
   DrawCounts counts = by_weight(two);
   for (std::size_t seed = scaled(4'000, 1'000); seed != 0; --seed) {
     MixedSampler both({two.one.replay, two.other.replay}, 1, {.seed = 3 * seed});
@@ -143,9 +144,9 @@ TEST(MixedSampler, ByTheCommonTotalTheFirstBatchesOfManySeedsPassChiSquare) {
 }
 
 TEST(MixedSampler, ByTheCommonTotalGivesStratifiedPartsTheirShareRoundedUpOrDown) {
-  Two two;
+  TwoBuffers two;
   MixedSampler both({two.one.replay, two.other.replay}, 32, {.seed = 2});
-  const double share = 32.0 * 55.0 / Two::kTotal;
+  const double share = 32.0 * 55.0 / TwoBuffers::kTotal;
   bool up = false;
   bool down = false;
   for (int i = 0; i < 200; ++i) {
@@ -166,8 +167,8 @@ TEST(MixedSampler, ByTheCommonTotalGivesStratifiedPartsTheirShareRoundedUpOrDown
 }
 
 TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
-  Line agent(options_of(1, Proportional{.alpha = 0.5F, .epsilon = 0.0F}));
-  Line teacher(options_of(2, Proportional{.alpha = 0.5F, .epsilon = 3.0F}));
+  NumberedBuffer agent(options_of(1, Proportional{.alpha = 0.5F, .epsilon = 0.0F}));
+  NumberedBuffer teacher(options_of(2, Proportional{.alpha = 0.5F, .epsilon = 3.0F}));
   agent.append_many(0, 4, 1.0F);
   teacher.append_many(kOther, 2, 1.0F);
   MixedSampler both({agent.replay, teacher.replay}, 8);
@@ -180,8 +181,8 @@ TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
 }
 
 TEST(MixedSampler, ABufferWithoutWeightGivesNothingAndNobodyWaitsForIt) {
-  Line empty(options_of(1));
-  Two two;
+  NumberedBuffer empty(options_of(1));
+  TwoBuffers two;
   MixedSampler both({empty.replay, two.other.replay}, 6);
   for (int i = 0; i < 5; ++i) {
     const SampleResult batch = require_batch(both.sample());
@@ -194,8 +195,8 @@ TEST(MixedSampler, ABufferWithoutWeightGivesNothingAndNobodyWaitsForIt) {
 }
 
 TEST(MixedSampler, WaitsForTheFirstBufferWhileNoneHasWeight) {
-  Line one(options_of(1));
-  Line other(options_of(2));
+  NumberedBuffer one(options_of(1));
+  NumberedBuffer other(options_of(2));
   MixedSampler both({one.replay, other.replay}, 4);
   const SampleResult none = both.sample({.timeout = 1ms});
   ASSERT_FALSE(none);
@@ -213,8 +214,8 @@ TEST(MixedSampler, WaitsForTheFirstBufferWhileNoneHasWeight) {
 }
 
 TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
-  Line one(options_of(1));
-  Line other(options_of(2));
+  NumberedBuffer one(options_of(1));
+  NumberedBuffer other(options_of(2));
   one.append_many(0, 4, 0.0F);
   MixedSampler both({one.replay, other.replay}, 4);
   EXPECT_EQ(both.sample().status().code, Code::NothingToDraw);
@@ -226,19 +227,19 @@ TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
 }
 
 TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
-  Line one(options_of(1));
-  Line other(options_of(2));
-  Line late(options_of(3));
+  NumberedBuffer one(options_of(1));
+  NumberedBuffer other(options_of(2));
+  NumberedBuffer late(options_of(3));
   MixedSampler all({{one.replay, 8}, {other.replay, 4}, {late.replay, 2}}, {.fresh = 0.5F});
   // One item outweighs all others, so that no other item is drawn by weight.
   one.append(0, 1e30F);
   one.append_many(1, 2, 1e-3F);
   other.append(kOther, 1e30F);
   other.append_many(kOther + 1, 4, 1e-3F);
-  ASSERT_FALSE(all.sample(kAtOnce));
+  ASSERT_FALSE(all.sample(kNoWait));
   late.append(500, 1.0F);
   for (const std::size_t expected : {3U + 2U + 1U, 2U, 1U, 0U}) {
-    const SampleResult batch = require_batch(all.sample(kAtOnce));
+    const SampleResult batch = require_batch(all.sample(kNoWait));
     EXPECT_EQ(batch.status().fresh, expected);
     EXPECT_EQ(all.statuses()[1].fresh, expected == 1 ? 1U : expected == 0 ? 0U : 2U);
     const auto numbers = numbers_of(batch, one);
@@ -253,7 +254,7 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
 }
 
 TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
-  Two two;
+  TwoBuffers two;
   MixedSampler both({{two.one.replay, 40}, {two.other.replay, 120}, {two.one.replay, 1}});
   const SampleResult batch = require_batch(both.sample());
   // The keys of both buffers name the same rows, and differ only in their tags.
@@ -285,7 +286,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
 }
 
 TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
-  Two two;
+  TwoBuffers two;
   MixedSampler both({{two.one.replay, 3}, {two.other.replay, 2}}, {.unique_frames = true});
   const SampleResult batch = require_batch(both.sample());
   EXPECT_TRUE(batch->unique_frames());
@@ -299,13 +300,13 @@ TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
 /// of both kinds of mixture are drawn and updated.
 TEST(MixedSampler, GivesWholeRowsBesideWritersAndUpdates) {
   constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // No writer counts up to this number.
-  Line one(options_of(1));
-  Line other(options_of(2));
+  NumberedBuffer one(options_of(1));
+  NumberedBuffer other(options_of(2));
   Writer writer = one.replay.writer();
   Writer writer_of_other = other.replay.writer();
   one.append_many(writer, 0, 64, 1.0F);
   other.append_many(writer_of_other, kFar, 64, 1.0F);
-  const auto act = [](Line& line, Writer& into, std::uint64_t first) {
+  const auto act = [](NumberedBuffer& line, Writer& into, std::uint64_t first) {
     return std::jthread([&line, &into, first](std::stop_token stop) {
       for (std::uint64_t i = first; !stop.stop_requested(); ++i) {
         line.append(into, i, 1.0F);

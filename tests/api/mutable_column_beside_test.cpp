@@ -15,12 +15,12 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   Options options = options_of(Sequences{.length = 3, .period = 1});
   options.shards = 1;
   const auto read_by = [&](const auto& read) {
-    Latents world(options);
+    LatentBuffer world(options);
     Writer writer = world.replay->writer();
     for (std::uint64_t step = 1; step <= 6; ++step) {
       world.append(writer, step);
     }
-    const Batch batch = world.all();
+    const Batch batch = world.draw_all();
     const std::size_t item = static_cast<std::size_t>(std::ranges::max_element(batch.positions()) -
                                                       batch.positions().begin());
     storage::ChunkStore& store = core_of(*world.replay)->store();
@@ -49,33 +49,33 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     }));
     reader.join();
   };
-  read_by([](Latents& world, Writer&, ItemKey key) {
-    EXPECT_EQ(world.writes(world.replay->gather({&key, 1}), 0)[2], 7U);
+  read_by([](LatentBuffer& world, Writer&, ItemKey key) {
+    EXPECT_EQ(world.shown_writes(world.replay->gather({&key, 1}), 0)[2], 7U);
   });
-  read_by([](Latents& world, Writer&, ItemKey key) {
+  read_by([](LatentBuffer& world, Writer&, ItemKey key) {
     std::vector<std::uint16_t> values;
     for (const std::uint64_t step : {4U, 5U, 6U}) {
       const Latent latent = latent_of(step, 9);
       values.insert(values.end(), latent.begin(), latent.end());
     }
     EXPECT_EQ(world.replay->update({&key, 1}, world.latent, values).applied, 1U);
-    EXPECT_EQ(world.writes(world.replay->gather({&key, 1}), 0)[2], 9U);
+    EXPECT_EQ(world.shown_writes(world.replay->gather({&key, 1}), 0)[2], 9U);
   });
-  read_by([&](Latents& world, Writer&, ItemKey key) {
+  read_by([&](LatentBuffer& world, Writer&, ItemKey key) {
     const ScratchDirectory directory;
     world.replay->save(directory.path());
-    Latents loaded(options);
+    LatentBuffer loaded(options);
     loaded.replay->restore(directory.path());
-    EXPECT_EQ(loaded.writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
+    EXPECT_EQ(loaded.shown_writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
   });
-  read_by([](Latents& world, Writer& writer, ItemKey) {
+  read_by([](LatentBuffer& world, Writer& writer, ItemKey) {
     // The chunk of 8 rows gets full, so its last rows are repeated in the next one.
     for (std::uint64_t step = 7; step <= 9; ++step) {
       world.append(writer, step);
     }
-    const Batch batch = world.all();
+    const Batch batch = world.draw_all();
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      static_cast<void>(world.writes(batch, i));
+      static_cast<void>(world.shown_writes(batch, i));
     }
   });
 }
@@ -92,7 +92,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
       if (in_file) {
         options.storage = MappedFile{rows.path()};
       }
-      Latents world(options, compressed);
+      LatentBuffer world(options, compressed);
       Writer writer = world.replay->writer();
       for (std::uint64_t step = 1; step <= 40; ++step) {
         world.append(writer, step);
@@ -100,7 +100,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
       const SaveResult first = world.replay->save(directory.path());
       const SaveResult second = world.replay->save(directory.path());
       EXPECT_GT(second.chunks_reused, 2U);
-      const Batch batch = world.all();
+      const Batch batch = world.draw_all();
       const std::size_t item = static_cast<std::size_t>(std::ranges::find(batch.now(world.id), 3U) -
                                                         batch.now(world.id).begin());
       const ItemKey key = batch.keys()[item];
@@ -115,22 +115,22 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
       EXPECT_EQ(world.replay->save(directory.path()).chunks_reused, second.chunks_reused);
       EXPECT_EQ(first.chunks_reused, 0U);
 
-      Latents loaded(options, compressed);
+      LatentBuffer loaded(options, compressed);
       loaded.replay->restore(directory.path());
-      const Batch restored = loaded.all();
+      const Batch restored = loaded.draw_all();
       for (std::size_t i = 0; i < restored.size(); ++i) {
         const std::uint64_t expected = restored.now(world.id)[i] == 3 ? 8 : 0;
-        EXPECT_EQ(loaded.writes(restored, i), std::vector<std::uint64_t>{expected});
+        EXPECT_EQ(loaded.shown_writes(restored, i), std::vector<std::uint64_t>{expected});
       }
       // A loaded buffer shares chunks with its checkpoint until their values change.
       EXPECT_EQ(loaded.write(key, 3, 9).applied, 1U);
       const SaveResult fourth = loaded.replay->save(directory.path());
       EXPECT_GT(fourth.chunks_reused, 0U);
-      Latents again(options, compressed);
+      LatentBuffer again(options, compressed);
       again.replay->restore(directory.path());
       const Batch named = again.replay->gather({&key, 1});
       ASSERT_EQ(named.lengths()[0], 1U);
-      EXPECT_EQ(again.writes(named, 0), std::vector<std::uint64_t>{9});
+      EXPECT_EQ(again.shown_writes(named, 0), std::vector<std::uint64_t>{9});
     }
   }
 }
@@ -140,22 +140,22 @@ TEST(MutableColumn, OfAnOpenChunkIsSavedAsFarAsWindowsReadIt) {
   const ScratchDirectory directory;
   Options options = options_of(Sequences{.length = 3, .period = 1});
   options.chunk_steps = 32;
-  Latents world(options);
+  LatentBuffer world(options);
   Writer writer = world.replay->writer();
   for (std::uint64_t step = 1; step <= 10; ++step) {
     world.append(writer, step);
   }
-  const Batch batch = world.all();
+  const Batch batch = world.draw_all();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     world.write(batch.keys()[i], batch.now(world.id)[3 * i], 6);
   }
   world.replay->save(directory.path());
-  Latents loaded(options);
+  LatentBuffer loaded(options);
   loaded.replay->restore(directory.path());
-  const Batch restored = loaded.all();
+  const Batch restored = loaded.draw_all();
   EXPECT_GE(restored.size(), batch.size());
   for (std::size_t i = 0; i < restored.size(); ++i) {
-    const std::vector<std::uint64_t> shown = loaded.writes(restored, i);
+    const std::vector<std::uint64_t> shown = loaded.shown_writes(restored, i);
     for (std::size_t k = 0; k < shown.size(); ++k) {
       EXPECT_EQ(shown[k], restored.now(world.id)[3 * i + k] <= 8 ? 6U : 0U);
     }

@@ -7,12 +7,12 @@ namespace reprise::test {
 namespace {
 
 TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
-  Latents world(options_of(Transitions{}));
+  LatentBuffer world(options_of(Transitions{}));
   Writer writer = world.replay->writer();
   for (std::uint64_t step = 1; step <= 50; ++step) {
     world.append(writer, step);
   }
-  const Batch batch = world.all();
+  const Batch batch = world.draw_all();
   std::vector<ItemKey> keys;
   std::vector<std::uint16_t> values;
   for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -25,16 +25,16 @@ TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
   const Batch after = world.replay->gather(batch.keys());
   for (std::size_t item = 0; item < after.size(); ++item) {
     const std::uint64_t last = 4999 - (4999 - item) % batch.size();
-    EXPECT_EQ(world.writes(after, item), std::vector<std::uint64_t>{1 + last});
+    EXPECT_EQ(world.shown_writes(after, item), std::vector<std::uint64_t>{1 + last});
   }
   EXPECT_EQ(world.replay->stats().retired_pinned, 0U);
 }
 
 TEST(MutableColumn, RefusesWhatItIsNotFor) {
-  Latents world(options_of(Transitions{}));
+  LatentBuffer world(options_of(Transitions{}));
   Writer writer = world.replay->writer();
   world.append(writer, 1);
-  const std::vector<ItemKey> keys(1, world.all().keys()[0]);
+  const std::vector<ItemKey> keys(1, world.draw_all().keys()[0]);
   const std::vector<std::byte> bytes(14);
   ReplayBuffer& replay = *world.replay;
   const auto refused = [&](std::initializer_list<std::string_view> words, auto&& call) {
@@ -59,7 +59,7 @@ TEST(MutableColumn, RefusesWhatItIsNotFor) {
           [&] { static_cast<void>(replay.hindsight(AnyField(world.latent))); });
   refused({"'other' is a mutable column", "allowed: columns that do not change"},
           [&] { const ReplayShard shard(replay, 1); });
-  EXPECT_EQ(world.writes(world.all(), 0), std::vector<std::uint64_t>{0});
+  EXPECT_EQ(world.shown_writes(world.draw_all(), 0), std::vector<std::uint64_t>{0});
   // A call with no keys and no values is allowed.
   EXPECT_EQ(replay.update({}, world.latent, {}).applied, 0U);
 }
@@ -68,10 +68,10 @@ TEST(MutableColumn, CostsNothingWhereThereIsNone) {
   const auto reserved = [](Role role) {
     Schema schema;
     schema.declare("value", role, DType::F64);
-    return ReplayBuffer(schema, Small{}).stats().reserved_bytes;
+    return ReplayBuffer(schema, SmallOptions{}).stats().reserved_bytes;
   };
-  const ReplayBuffer fixed(Line().schema, Small{});
-  const std::size_t rows = fixed.stats().chunks * Small{}.chunk_steps;
+  const ReplayBuffer fixed(NumberedBuffer().schema, SmallOptions{});
+  const std::size_t rows = fixed.stats().chunks * SmallOptions{}.chunk_steps;
   EXPECT_EQ(reserved(Role::MutableColumn), reserved(Role::Column) + 4 * rows);
 }
 
@@ -80,22 +80,22 @@ TEST(MutableColumn, CostsNothingWhereThereIsNone) {
 class Model {
  public:
   /// Checks that the value shown for a row's step, as the number of its write, is the row's value.
-  void see(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
+  void expect_value(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
     const auto [known, added] = rows_.try_emplace({slot, step}, write);
     if (!added) {
       EXPECT_EQ(known->second, write) << "step " << step << ", slot " << slot;
       return;
     }
-    EXPECT_TRUE(write == 0 || had_[step].contains(write)) << "step " << step;
+    EXPECT_TRUE(write == 0 || past_writes_[step].contains(write)) << "step " << step;
   }
   void write(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
     rows_[{slot, step}] = write;
-    had_[step].insert(write);
+    past_writes_[step].insert(write);
   }
 
  private:
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> rows_;
-  std::map<std::uint64_t, std::set<std::uint64_t>> had_;
+  std::map<std::uint64_t, std::set<std::uint64_t>> past_writes_;
 };
 
 class Windows : public testing::TestWithParam<std::tuple<Window, bool>> {};
@@ -114,7 +114,7 @@ TEST_P(Windows, AgreeWithAPlainStore) {
   for (std::uint64_t seed = 1; seed <= scaled(4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
-    Latents world(options_of(window), compressed);
+    LatentBuffer world(options_of(window), compressed);
     Model model;
     std::vector<Writer> writers;
     for (int w = 0; w < 2; ++w) {
@@ -134,12 +134,13 @@ TEST_P(Windows, AgreeWithAPlainStore) {
       if (world.replay->stats().items == 0) {
         continue;
       }
-      const Batch batch = world.all();
+      const Batch batch = world.draw_all();
       const std::size_t steps = batch.now(world.id).size() / batch.size();
       for (std::size_t i = 0; i < batch.size(); ++i) {
-        const std::vector<std::uint64_t> shown = world.writes(batch, i);
+        const std::vector<std::uint64_t> shown = world.shown_writes(batch, i);
         for (std::uint32_t k = 0; k < shown.size(); ++k) {
-          model.see(batch.keys()[i].slot() + k, batch.now(world.id)[i * steps + k], shown[k]);
+          model.expect_value(batch.keys()[i].slot() + k, batch.now(world.id)[i * steps + k],
+                             shown[k]);
         }
         every_key.insert(batch.keys()[i].bits);
       }
@@ -192,12 +193,12 @@ TEST(MutableColumn, IsRepeatedAsItIsWhereAChunkEnds) {
     Options options = options_of(Sequences{.length = 3, .period = 1});
     options.capacity_steps = 64;
     options.chunk_steps = 8;
-    Latents world(options, compressed);
+    LatentBuffer world(options, compressed);
     Writer writer = world.replay->writer();
     for (std::uint64_t step = 1; step <= 6; ++step) {
       world.append(writer, step);
     }
-    const Batch batch = world.all();
+    const Batch batch = world.draw_all();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       std::vector<std::uint16_t> values;
       for (std::uint64_t step = batch.now(world.id)[3 * i], k = 0; k < 3; ++k) {
@@ -209,11 +210,11 @@ TEST(MutableColumn, IsRepeatedAsItIsWhereAChunkEnds) {
     for (std::uint64_t step = 7; step <= 16; ++step) {
       world.append(writer, step);
     }
-    const Batch later = world.all();
+    const Batch later = world.draw_all();
     std::set<std::uint32_t> chunks;
     for (std::size_t i = 0; i < later.size(); ++i) {
       chunks.insert(later.keys()[i].slot() / 8);
-      const std::vector<std::uint64_t> shown = world.writes(later, i);
+      const std::vector<std::uint64_t> shown = world.shown_writes(later, i);
       for (std::size_t k = 0; k < 3; ++k) {
         EXPECT_EQ(shown[k], later.now(world.id)[3 * i + k] <= 6 ? 3U : 0U);
       }

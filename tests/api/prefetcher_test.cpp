@@ -19,7 +19,7 @@ class PrefetcherOfDepth : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Depths, PrefetcherOfDepth, testing::Values(1U, 2U, 5U));
 
 TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   (void)line.replay.size();  // Ingests all steps, so that both samplers draw from the same items.
   Sampler sampler = line.replay.sampler({.seed = 8});
@@ -38,7 +38,7 @@ TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
 }
 
 TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, GetParam());
@@ -51,7 +51,7 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
 }
 
 TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, GetParam());
@@ -66,7 +66,7 @@ TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
 }
 
 TEST(Prefetcher, TimesOutWhileNothingIsThere) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4);
   const SampleResult none = prefetcher.next(5ms);
@@ -77,7 +77,7 @@ TEST(Prefetcher, TimesOutWhileNothingIsThere) {
 }
 
 TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher waits_for_items(sampler, 4);
   std::jthread thread = run(waits_for_items);
@@ -99,7 +99,7 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
 }
 
 TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, 1);
   {
@@ -117,7 +117,7 @@ TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
 
 TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
   for (std::size_t round = 0; round < scaled(100, 20); ++round) {
-    Line line;
+    NumberedBuffer line;
     line.append_many(0, 4);
     Sampler of_the_one = line.replay.sampler();
     Prefetcher never_run(of_the_one, 4);
@@ -138,30 +138,30 @@ TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
 }
 
 TEST(Prefetcher, AsksAHookWhetherNextIsToWait) {
-  class Patience final : public WaitHook {
+  class LimitedLooksHook final : public WaitHook {
    public:
-    explicit Patience(int times) : left(times) {}
+    explicit LimitedLooksHook(int times) : left(times) {}
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
     int left;
   };
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4);
   const std::jthread thread = run(prefetcher);
   for (const int times : {0, 2}) {
-    Patience patience(times);
+    LimitedLooksHook patience(times);
     const SampleResult none = prefetcher.next(kNoTimeout, &patience);
     EXPECT_FALSE(none);
     EXPECT_EQ(none.status().code, SampleStatus::Code::Stopped);
     EXPECT_EQ(patience.left, -1);
   }
   line.append_many(0, 4);
-  Patience patience(1000);
+  LimitedLooksHook patience(1000);
   EXPECT_TRUE(prefetcher.next(kNoTimeout, &patience));
 }
 
 TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4);
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, 2);
@@ -176,7 +176,7 @@ TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
 }
 
 TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
   Sampler sampler = line.replay.sampler();
@@ -186,7 +186,7 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   std::jthread thread = run(prefetcher);
   yield_while([&] { return shard.samplers_waiting.load() == 0; });
   line.replay.close();
-  holder.let_go();
+  holder.release();
   thread.join();
   EXPECT_TRUE(prefetcher.next());
   EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
@@ -207,10 +207,10 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   Rng rng(kSeed);
   std::stop_source stop;
-  Options options = Small{};
+  Options options = SmallOptions{};
   // The selector stops the thread after one batch.
   options.selectors = {HookedFifo{[&] { stop.request_stop(); }}};
-  Line line(options);
+  NumberedBuffer line(options);
   line.append(0);
 
   std::signal(SIGUSR1, [](int) { on_signal()(); });
@@ -243,7 +243,7 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
 /// A prefetcher of a mixture of two buffers, in exact parts or by the common total.
 class PrefetcherOfAMix : public testing::TestWithParam<bool> {
  public:
-  static Options tagged(std::uint16_t tag) { return Small{.key_tag = tag}; }
+  static Options tagged(std::uint16_t tag) { return SmallOptions{.key_tag = tag}; }
   std::unique_ptr<MixedSampler> mixed() {
     const SamplerOptions seed{.seed = 8};
     return GetParam() ? std::make_unique<MixedSampler>(
@@ -252,13 +252,13 @@ class PrefetcherOfAMix : public testing::TestWithParam<bool> {
                             std::vector<SelectorHandle>{one.replay, other.replay}, 8, seed);
   }
 
-  Line one{tagged(1)};
-  Line other{tagged(2)};
+  NumberedBuffer one{tagged(1)};
+  NumberedBuffer other{tagged(2)};
 };
 INSTANTIATE_TEST_SUITE_P(Parts, PrefetcherOfAMix, testing::Bool());
 
 TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
-  for (Line* line : {&one, &other}) {
+  for (NumberedBuffer* line : {&one, &other}) {
     Writer writer = line->replay.writer();
     line->append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
     // Ingests all steps, so that both mixed samplers draw from the same items.
@@ -308,8 +308,8 @@ TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
 
 /// By the common total a buffer without items is not drawn from, so it may be closed.
 TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
-  Line one(PrefetcherOfAMix::tagged(1));
-  Line other(PrefetcherOfAMix::tagged(2));
+  NumberedBuffer one(PrefetcherOfAMix::tagged(1));
+  NumberedBuffer other(PrefetcherOfAMix::tagged(2));
   one.append_many(0, 10);
   other.replay.close();
   MixedSampler mix({one.replay, other.replay}, 8);
@@ -321,13 +321,13 @@ TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
 }
 
 /// A batch source whose every second batch fails.
-class Halting final : public ForwardingSource {
+class AlternatingSource final : public ForwardingSource {
  public:
   using ForwardingSource::ForwardingSource;
   SampleStatus sample_into(Batch& batch, const SampleOptions& options) override {
     SampleStatus none = outlook(batch.capacity());
     none.code = SampleStatus::Code::NothingToDraw;
-    return ++calls_ % 2 == 0 ? none : of_.sample_into(batch, options);
+    return ++calls_ % 2 == 0 ? none : source_.sample_into(batch, options);
   }
 
  private:
@@ -335,11 +335,11 @@ class Halting final : public ForwardingSource {
 };
 
 TEST(Prefetcher, DrawsFromASourceOfTheUsersOwn) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 40);
   Sampler sampler = line.replay.sampler({.seed = 8});
   Sampler same = line.replay.sampler({.seed = 8});
-  Halting halting(sampler);
+  AlternatingSource halting(sampler);
   Prefetcher prefetcher(halting, 4);
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 20; ++i) {
@@ -351,7 +351,7 @@ TEST(Prefetcher, DrawsFromASourceOfTheUsersOwn) {
 }
 
 TEST(Prefetcher, RefusesBadArguments) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   const auto refused = [&](std::size_t n, const SampleOptions& sample, std::size_t depth,
                            std::initializer_list<std::string_view> words) {

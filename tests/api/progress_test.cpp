@@ -85,8 +85,8 @@ std::optional<Trial> random_trial(std::uint64_t seed) {
   trial.episode = rng.between(1, 40);
   options.rate_limiter = random_limiter(rng, options, trial.batch);
   try {
-    Line line(options);
-    (void)for_now(line.replay.sampler())
+    NumberedBuffer line(options);
+    (void)as_lvalue(line.replay.sampler())
         .sample(trial.batch, {.draws = trial.draws, .timeout = 0ns});
   } catch (const std::invalid_argument&) {
     return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<Trial> random_trial(std::uint64_t seed) {
   return trial;
 }
 
-std::string described(const Trial& trial, std::uint64_t seed) {
+std::string describe_trial(const Trial& trial, std::uint64_t seed) {
   const Options& o = trial.options;
   return "seed " + std::to_string(seed) + ": capacity " + std::to_string(o.capacity_steps) +
          ", shards " + std::to_string(o.shards) + ", chunk_steps " + std::to_string(o.chunk_steps) +
@@ -106,24 +106,24 @@ std::string described(const Trial& trial, std::uint64_t seed) {
 }
 
 /// Writers and samplers without timeouts, and the counts of their calls.
-class Attempt {
+class TrialRun {
  public:
-  explicit Attempt(const Trial& trial) : trial_(trial), line_(trial.options) {
+  explicit TrialRun(const Trial& trial) : trial_(trial), line_(trial.options) {
     start(threads_, trial.writers, [this] { write(); });
     start(threads_, trial.samplers, [this](std::size_t s) { sample(s); });
   }
-  ~Attempt() { line_.replay.close(); }
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
+  ~TrialRun() { line_.replay.close(); }
+  TrialRun(const TrialRun&) = delete;
+  TrialRun& operator=(const TrialRun&) = delete;
 
   /// Waits until writers and samplers have made the calls that a trial needs. After 20 ms it is
   /// enough if anyone makes progress. Returns false if nobody does for long.
-  bool goes_on() {
+  bool makes_progress() {
     const std::uint64_t steps = 3 * trial_.options.capacity_steps + 200;
     const auto enough = Clock::now() + 20ms;
     while (commits_ < steps || batches() < 20) {
       if (Clock::now() >= enough) {
-        return anybody_moves();
+        return anyone_progresses();
       }
       std::this_thread::sleep_for(100us);
     }
@@ -132,7 +132,7 @@ class Attempt {
   /// Whether every sampler has got a batch or gets one soon, whatever others draw (I12).
   bool samplers_get_batches() {
     const auto begun = std::span(batches_).first(trial_.samplers);
-    return waits_for(
+    return wait_for(
         [&] { return std::ranges::none_of(begun, [](const auto& n) { return n == 0; }); });
   }
   [[nodiscard]] std::string state() {
@@ -148,12 +148,12 @@ class Attempt {
   }
 
  private:
-  [[nodiscard]] bool anybody_moves() {
+  [[nodiscard]] bool anyone_progresses() {
     const std::uint64_t before = commits_ + batches();
-    return waits_for([this, before] { return commits_ + batches() != before; });
+    return wait_for([this, before] { return commits_ + batches() != before; });
   }
   template <class Condition>
-  [[nodiscard]] static bool waits_for(Condition condition) {
+  [[nodiscard]] static bool wait_for(Condition condition) {
     const auto patience = Clock::now() + 180s;
     while (!condition()) {
       if (Clock::now() >= patience) {
@@ -187,7 +187,8 @@ class Attempt {
   [[nodiscard]] std::uint64_t batches() const { return batches_[0] + batches_[1]; }
   /// Draws batches until it fails; those of the second sampler are smaller.
   void sample(std::size_t number) {
-    Sampler sampler = line_.replay.sampler({.seed = number, .parallel_gather_bytes = kGatherAlone});
+    Sampler sampler =
+        line_.replay.sampler({.seed = number, .parallel_gather_bytes = kNoParallelGather});
     const std::size_t n = number == 0 ? trial_.batch : (trial_.batch + 3) / 4;
     for (;;) {
       const SampleResult batch = sampler.sample(n, {.draws = trial_.draws});
@@ -200,7 +201,7 @@ class Attempt {
   }
 
   const Trial& trial_;
-  Line line_;
+  NumberedBuffer line_;
   std::atomic<std::uint64_t> commits_{0};
   std::array<std::atomic<std::uint64_t>, 2> batches_{};  ///< Batches of each sampler.
   std::vector<std::jthread> threads_;
@@ -239,9 +240,9 @@ TEST_P(ProgressOf, WritersAndSamplersNeverEnds) {
       continue;
     }
     ++run;
-    SCOPED_TRACE(described(*trial, seed));
-    Attempt attempt(*trial);
-    ASSERT_TRUE(attempt.goes_on()) << attempt.state();
+    SCOPED_TRACE(describe_trial(*trial, seed));
+    TrialRun attempt(*trial);
+    ASSERT_TRUE(attempt.makes_progress()) << attempt.state();
     if (surely_feasible(*trial)) {
       ASSERT_TRUE(attempt.samplers_get_batches()) << attempt.state();
     }
@@ -249,14 +250,14 @@ TEST_P(ProgressOf, WritersAndSamplersNeverEnds) {
 }
 
 TEST(Progress, ARatioAboveTheLimitOfDrawsIsRefused) {
-  Options options = Small{.max_times_sampled = 3};
+  Options options = SmallOptions{.max_times_sampled = 3};
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 3.5, .min_size = 1, .error_buffer = 64};
-  expect_refusal([&] { Line line(options); },
+  expect_refusal([&] { NumberedBuffer line(options); },
                  {"SampleToInsertRatio::samples_per_insert", "3.5", "max_times_sampled = 3"});
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 3, .min_size = 1, .error_buffer = 64};
-  EXPECT_NO_THROW(Line line(options));
+  EXPECT_NO_THROW(NumberedBuffer line(options));
 }
 
 }  // namespace

@@ -126,11 +126,11 @@ class ReadAhead : public testing::TestWithParam<bool> {};
 TEST_P(ReadAhead, IsOfAllThatABatchReadsIfTheOneBeforeWasReadFromTheDisk) {
   const ScratchDirectory directory;
   Film film(GetParam(), MappedFile{directory.path()});
-  Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
+  Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kNoParallelGather});
   (void)take_read_ahead();
   const auto asked = [&](bool is_read) {
-    disk_reads_are(is_read ? 1 : 0);
-    const SampleResult batch = sampler.sample(64, kAtOnce);
+    set_disk_reads_per_call(is_read ? 1 : 0);
+    const SampleResult batch = sampler.sample(64, kNoWait);
     EXPECT_TRUE(batch);
     const std::vector<Bytes> ranges = take_read_ahead();
     if (!ranges.empty()) {
@@ -160,11 +160,11 @@ INSTANTIATE_TEST_SUITE_P(OfFrames, ReadAhead, testing::Bool(), [](const auto& in
 
 TEST(ReadAheadInMemory, IsNotAskedForInMemory) {
   Film film(true, Memory{});
-  Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
-  disk_reads_are(1);
+  Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kNoParallelGather});
+  set_disk_reads_per_call(1);
   (void)take_read_ahead();  // Forgets the advice of other tests.
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(sampler.sample(64, kAtOnce));
+    EXPECT_TRUE(sampler.sample(64, kNoWait));
   }
   EXPECT_TRUE(take_read_ahead().empty());
 }

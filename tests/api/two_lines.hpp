@@ -7,13 +7,13 @@ namespace reprise::test {
 /// Numbers of the second buffer's steps begin here, so a row tells which buffer it is from.
 inline constexpr std::uint64_t kOther = 1000;
 
-inline Options options_of(std::uint16_t tag, const Selector& selector = kRaw) {
-  return Small{.selectors = {selector}, .shards = 2, .key_tag = tag};
+inline Options options_of(std::uint16_t tag, const Selector& selector = kRawProportional) {
+  return SmallOptions{.selectors = {selector}, .shards = 2, .key_tag = tag};
 }
 
 /// Two buffers: steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with priority 2.
-struct Two {
-  explicit Two(const Selector& selector = kRaw)
+struct TwoBuffers {
+  explicit TwoBuffers(const Selector& selector = kRawProportional)
       : one(options_of(1, selector)), other(options_of(2, selector)) {
     one.append_many(writer, 0, 10, [](std::uint64_t i) { return static_cast<float>(i + 1); });
     other.append_many(other_writer, kOther, 30, 2.0F);
@@ -31,17 +31,18 @@ struct Two {
   }
   static constexpr double kTotal = 55.0 + 60.0;
 
-  Line one;
-  Line other;
+  NumberedBuffer one;
+  NumberedBuffer other;
   Writer writer = one.replay.writer();
   Writer other_writer = other.replay.writer();
 };
 
-inline std::vector<std::uint64_t> numbers_of(const SampleResult& batch, const Line& line) {
+inline std::vector<std::uint64_t> numbers_of(const SampleResult& batch,
+                                             const NumberedBuffer& line) {
   return {batch->now(line.action).begin(), batch->now(line.action).end()};
 }
 
-inline void expect_whole_rows(const SampleResult& batch, const Line& line) {
+inline void expect_whole_rows(const SampleResult& batch, const NumberedBuffer& line) {
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const std::uint64_t number = batch->now(line.action)[i];
     ASSERT_EQ(batch->now(line.id)[i], number) << i;

@@ -5,11 +5,11 @@ namespace {
 
 /// E environments whose observation is (environment, time); in the k-th episode time begins at 100
 /// k.
-class Vectorised {
+class VectorBuffer {
  public:
   static constexpr std::size_t kEnvironments = 3;
 
-  explicit Vectorised(Options options = default_options(), const WriterOptions& writer = {})
+  explicit VectorBuffer(Options options = default_options(), const WriterOptions& writer = {})
       : replay(schema, options), writers(replay, kEnvironments, writer) {
     writers.now(state, states());
   }
@@ -61,21 +61,21 @@ class Vectorised {
   }
 
   /// Commits three steps of each environment, and writes the fourth.
-  void write_the_fourth() {
+  void write_fourth_step() {
     for (int t = 0; t < 3; ++t) {
       write_step();
-      ASSERT_EQ(writers.commit(go_on), CommitStatus::Committed);
-      advance(go_on);
+      ASSERT_EQ(writers.commit(continue_all), CommitStatus::Committed);
+      advance(continue_all);
     }
     write_step();
   }
   /// The limiter lets the first environment's fourth step through and holds the second's; after a
   /// draw it lets all through.
-  void hold_at_the_second() {
-    ASSERT_NO_FATAL_FAILURE(write_the_fourth());
-    ASSERT_EQ(writers.commit(go_on), CommitStatus::TimedOut);
+  void hold_second_environment() {
+    ASSERT_NO_FATAL_FAILURE(write_fourth_step());
+    ASSERT_EQ(writers.commit(continue_all), CommitStatus::TimedOut);
     ASSERT_EQ(replay.stats().committed_steps, 10U) << "the first environment's step is taken";
-    ASSERT_TRUE(for_now(replay.sampler()).sample(6, kAtOnce));
+    ASSERT_TRUE(as_lvalue(replay.sampler()).sample(6, kNoWait));
   }
 
   Schema schema;
@@ -84,12 +84,12 @@ class Vectorised {
   Reward reward = schema.reward("reward");
   ReplayBuffer replay;
   VectorWriter writers;
-  const std::vector<End> go_on = std::vector(kEnvironments, End::Continue);
+  const std::vector<End> continue_all = std::vector(kEnvironments, End::Continue);
   float times[kEnvironments] = {0.0F, 0.0F, 0.0F};
   int episodes[kEnvironments] = {0, 0, 0};
 };
 
-void expect_consistent(const Vectorised& world, const SampleResult& batch) {
+void expect_consistent(const VectorBuffer& world, const SampleResult& batch) {
   ASSERT_TRUE(batch) << batch.status().message();
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const float environment = batch->now(world.state)[2 * i];
@@ -108,7 +108,7 @@ void expect_consistent(const Vectorised& world, const SampleResult& batch) {
 
 /// Compares the batches with a map of every environment's steps, by environment and time.
 TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
-  Vectorised world;
+  VectorBuffer world;
   // The reward and end of each step.
   std::map<std::pair<float, float>, std::pair<float, End>> steps;
   Rng rng(8);
@@ -156,7 +156,7 @@ TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
         world.times[e] + 1000.0F * static_cast<float>(e), End::Truncated};
   }
   ASSERT_EQ(world.writers.commit(cut), CommitStatus::Committed);
-  expect_accounted(world.replay);
+  expect_steps_add_up(world.replay);
   Sampler sampler = world.replay.sampler();
   const SampleResult batch =
       sampler.sample(steps.size(), {.draws = Draws::WithoutReplacement, .timeout = 0ns});
@@ -174,7 +174,7 @@ TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
 }
 
 TEST(VectorWriter, RefusesAPartOfOthersOrTwiceOneAndChangesNothing) {
-  Vectorised world;
+  VectorBuffer world;
   const std::array<std::size_t, 2> part{2, 0};
   world.writers.choose(part);
   const std::array<std::size_t, 2> beyond{1, 3};
@@ -188,15 +188,15 @@ TEST(VectorWriter, RefusesAPartOfOthersOrTwiceOneAndChangesNothing) {
 }
 
 TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
-  Vectorised world;
-  const std::vector<End>& go_on = world.go_on;
+  VectorBuffer world;
+  const std::vector<End>& continue_all = world.continue_all;
   const std::vector<End> mixed = {End::Continue, End::Terminated, End::Continue};
-  EXPECT_EQ(world.writers.completing(go_on), 0U);
+  EXPECT_EQ(world.writers.completing(continue_all), 0U);
   EXPECT_EQ(world.writers.completing(mixed), 1U);
   world.write_step();
-  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
-  world.advance(go_on);
-  EXPECT_EQ(world.writers.completing(go_on), 3U);
+  ASSERT_EQ(world.writers.commit(continue_all), CommitStatus::Committed);
+  world.advance(continue_all);
+  EXPECT_EQ(world.writers.completing(continue_all), 3U);
   EXPECT_EQ(world.writers.completing(mixed), 4U);
   world.write_step();
   const std::vector<float> priorities = {1, 2, 3, 4};
@@ -214,7 +214,7 @@ TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
 }
 
 TEST(VectorWriter, LeavesEnvironmentsOutThatAreBeingReset) {
-  Vectorised world;
+  VectorBuffer world;
   const std::vector<End> ends(3, End::Terminated);
   world.write_step();
   ASSERT_EQ(world.writers.commit(ends), CommitStatus::Committed);
@@ -232,7 +232,7 @@ TEST(VectorWriter, LeavesEnvironmentsOutThatAreBeingReset) {
 }
 
 TEST(VectorWriter, RefusesArraysOfOtherShapesAndChangesNothing) {
-  Vectorised world;
+  VectorBuffer world;
   const std::vector<float> too_few(2 * 2);
   const std::vector<float> too_many(4 * 2);
   const std::vector<float> odd(7);
@@ -260,15 +260,16 @@ TEST(VectorWriter, RefusesArraysOfOtherShapesAndChangesNothing) {
 }
 
 TEST(VectorWriter, NamesAFieldLeftUnwrittenBeforeAnyEnvironmentCommits) {
-  Vectorised world;
-  expect_refusal<std::logic_error>([&] { (void)world.writers.commit(world.go_on); }, {"action"});
+  VectorBuffer world;
+  expect_refusal<std::logic_error>([&] { (void)world.writers.commit(world.continue_all); },
+                                   {"action"});
   EXPECT_EQ(world.replay.stats().committed_steps, 0U);
   world.write_step();
-  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Committed);
 }
 
 TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
-  Vectorised world;
+  VectorBuffer world;
   EXPECT_THROW(VectorWriter(world.replay, 6), std::runtime_error);
   EXPECT_EQ(world.replay.stats().writers, 3U) << "none of the six stays behind";
   const VectorWriter five(world.replay, 5);
@@ -276,9 +277,9 @@ TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
 }
 
 TEST(VectorWriter, RefusesWritersOfAnotherSchemaOrWindowOrWithinAnEpisode) {
-  Line line;
-  Vectorised other;
-  Line longer(Small{.window = Transitions{.n_step = 2}});
+  NumberedBuffer line;
+  VectorBuffer other;
+  NumberedBuffer longer(SmallOptions{.window = Transitions{.n_step = 2}});
   const auto refuses = [&](Writer second, std::initializer_list<std::string_view> words) {
     std::vector<Writer> writers;
     writers.push_back(line.replay.writer());
@@ -293,10 +294,10 @@ TEST(VectorWriter, RefusesWritersOfAnotherSchemaOrWindowOrWithinAnEpisode) {
 }
 
 TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
-  Options options = Vectorised::default_options();
+  Options options = VectorBuffer::default_options();
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 4, .error_buffer = 32.0};
-  Vectorised world(options, {.timeout = 1ms});
+  VectorBuffer world(options, {.timeout = 1ms});
   Sampler sampler = world.replay.sampler();
   Rng rng(6);
   std::uint64_t repeats = 0;
@@ -317,20 +318,20 @@ TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
     ASSERT_EQ(world.replay.stats().committed_steps, 3 * (t + 1));
   }
   EXPECT_GT(repeats, 0U) << "the limiter never held: the test shows nothing";
-  expect_accounted(world.replay);
+  expect_steps_add_up(world.replay);
 }
 
 /// Options that let `inserts` inserts through before anything is sampled.
 Options inserts_let_through(double inserts) {
-  Options options = Vectorised::default_options();
+  Options options = VectorBuffer::default_options();
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = inserts - 1.0};
   return options;
 }
 
 TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
-  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
+  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   ASSERT_EQ(world.replay.size(), 6U);  // Each environment has two items of priority 1.
 
   // The first environment's step is the last that the limiter lets through.
@@ -358,53 +359,53 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
 }
 
 TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne) {
-  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.hold_at_the_second());
+  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.hold_second_environment());
   ASSERT_EQ(world.writers[1].commit(), CommitStatus::Committed);
   ASSERT_EQ(world.writers[2].commit(), CommitStatus::Committed);
-  world.advance(world.go_on);
+  world.advance(world.continue_all);
   world.write_step();
-  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Committed);
+  EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Committed);
   EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "the first environment's too";
 }
 
 TEST(VectorWriter, ACommitOfOtherEnvironmentsRepeatsNone) {
-  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.hold_at_the_second());
+  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.hold_second_environment());
   const std::array<std::size_t, 2> part{2, 1};
   world.writers.choose(part);
-  ASSERT_EQ(world.writers.commit(std::span(world.go_on).first(2)), CommitStatus::Committed);
+  ASSERT_EQ(world.writers.commit(std::span(world.continue_all).first(2)), CommitStatus::Committed);
   EXPECT_EQ(world.writers[1].episode_steps(), 4U);
   EXPECT_EQ(world.writers[2].episode_steps(), 4U);
   world.writers.choose_all();
-  world.advance(world.go_on);
+  world.advance(world.continue_all);
   world.write_step();
-  ASSERT_EQ(world.writers.commit(world.go_on), CommitStatus::Committed);
+  ASSERT_EQ(world.writers.commit(world.continue_all), CommitStatus::Committed);
   EXPECT_EQ(world.replay.stats().committed_steps, 15U);
 }
 
 TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
-  Vectorised world(inserts_let_through(10.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
+  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   const std::array<std::size_t, 2> part{2, 1};
-  const std::vector<End> go_on(2, End::Continue);
+  const std::vector<End> continue_all(2, End::Continue);
   world.writers.choose(part);
-  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::TimedOut);
+  ASSERT_EQ(world.writers.commit(continue_all), CommitStatus::TimedOut);
   ASSERT_EQ(world.writers[2].episode_steps(), 4U);
-  ASSERT_TRUE(for_now(world.replay.sampler()).sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(as_lvalue(world.replay.sampler()).sample(6, {.timeout = 0ns}));
   world.writers.choose(part);
-  ASSERT_EQ(world.writers.commit(go_on), CommitStatus::Committed);
+  ASSERT_EQ(world.writers.commit(continue_all), CommitStatus::Committed);
   EXPECT_EQ(world.writers[1].episode_steps(), 4U);
   EXPECT_EQ(world.writers[2].episode_steps(), 4U) << "taken once";
 }
 
 TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
-  Vectorised world(inserts_let_through(9.0), {.timeout = 0ns});
-  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
+  VectorBuffer world(inserts_let_through(9.0), {.timeout = 0ns});
+  ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   const std::vector<float> three(3, 1.0F);
-  ASSERT_EQ(world.writers.commit(world.go_on, three), CommitStatus::TimedOut);
+  ASSERT_EQ(world.writers.commit(world.continue_all, three), CommitStatus::TimedOut);
   ASSERT_EQ(world.replay.stats().committed_steps, 9U) << "none is taken";
-  ASSERT_TRUE(for_now(world.replay.sampler()).sample(6, {.timeout = 0ns}));
+  ASSERT_TRUE(as_lvalue(world.replay.sampler()).sample(6, {.timeout = 0ns}));
   const std::vector<End> ends(3, End::Truncated);
   const std::vector<float> six(6, 1.0F);
   EXPECT_EQ(world.writers.commit(ends, six), CommitStatus::Committed);
@@ -419,17 +420,17 @@ TEST(VectorWriter, WaitsForNoOtherEnvironmentOnceTheHookIsAgainstIt) {
     }
     int asked = 0;
   } no;
-  Vectorised world(inserts_let_through(10.0), {.hook = &no});
-  ASSERT_NO_FATAL_FAILURE(world.write_the_fourth());
-  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Stopped);
+  VectorBuffer world(inserts_let_through(10.0), {.hook = &no});
+  ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
+  EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Stopped);
   EXPECT_EQ(no.asked, 1) << "the third environment is not asked for";
 }
 
 TEST(VectorWriter, SaysClosed) {
-  Vectorised world;
+  VectorBuffer world;
   world.write_step();
   world.replay.close();
-  EXPECT_EQ(world.writers.commit(world.go_on), CommitStatus::Closed);
+  EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Closed);
   EXPECT_EQ(world.replay.stats().committed_steps, 0U);
 }
 

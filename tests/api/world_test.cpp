@@ -117,7 +117,7 @@ TEST(ItemCheck, KnowsWhichItemsThereAre) {
     CheckedItem checked;
     const std::string words =
         ItemCheck(world, episodes, rule).mismatch(*batch, 0, checked, cut_off);
-    EXPECT_EQ(checked.right, words.empty());
+    EXPECT_EQ(checked.correct, words.empty());
     replay.clear();
     return words;
   };

@@ -72,30 +72,31 @@ TEST(Life, OfAForkInTheMiddleOfARegistrationHasNothingToDestroy) {
 TEST(Life, OfAnotherProcessIsRefusedInAChildAndInItsChildren) {
   const Life of_parent;
   EXPECT_FALSE(of_parent.forked());
-  EXPECT_NO_THROW(of_parent.check());
+  EXPECT_NO_THROW(of_parent.check_not_forked());
   const pid_t parent = ::getpid();
   const auto refused = [](const Life& life, pid_t maker) {
-    return test::unless_refused<std::logic_error>("check", maker, [&] { life.check(); });
+    return test::describe_unless_refused<std::logic_error>("check", maker,
+                                                           [&] { life.check_not_forked(); });
   };
   // The second child of the same parent has to be refused like the first.
   for (int i = 0; i < 2; ++i) {
-    test::expect_of_child([&] {
+    test::expect_in_child([&] {
       std::string complaints = refused(of_parent, parent);
       const Life of_child;
-      of_child.check();
+      of_child.check_not_forked();
       const pid_t child = ::getpid();
-      test::expect_of_child([&] { return refused(of_parent, parent) + refused(of_child, child); });
-      of_child.check();
+      test::expect_in_child([&] { return refused(of_parent, parent) + refused(of_child, child); });
+      of_child.check_not_forked();
       return complaints + (testing::Test::HasFailure() ? "its child was not refused" : "");
     });
-    EXPECT_NO_THROW(of_parent.check());
+    EXPECT_NO_THROW(of_parent.check_not_forked());
   }
 }
 
 TEST(Life, ClosedInAChildLocksNothingAndLeavesTheParentOpen) {
   Life life;
   Event event;
-  test::expect_of_child([&]() -> std::string {
+  test::expect_in_child([&]() -> std::string {
     life.close();
     return life.closed() ? "closed, which it cannot be in a child" : "";
   });

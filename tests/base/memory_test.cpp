@@ -133,9 +133,9 @@ TEST(Region, MovingLeavesAnEmptyRegion) {
 }
 
 TEST(Region, WhatCannotBeMappedThrows) {
-  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
-  EXPECT_THROW(static_cast<void>(Region::map(kMost)), std::bad_alloc);
-  EXPECT_THROW(static_cast<void>(Region::map(kMost / 2)), std::bad_alloc);
+  constexpr std::size_t kMaxSize = std::numeric_limits<std::size_t>::max();
+  EXPECT_THROW(static_cast<void>(Region::map(kMaxSize)), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(Region::map(kMaxSize / 2)), std::bad_alloc);
 }
 
 TEST(LazyArray, HoldsElementsThatStartAsZero) {
@@ -151,17 +151,17 @@ TEST(LazyArray, HoldsElementsThatStartAsZero) {
 }
 
 TEST(LazyArray, AProductThatOverflowsThrows) {
-  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
-  EXPECT_THROW(LazyArray<std::uint64_t>{kMost / 8 + 2}, std::bad_alloc);
-  EXPECT_THROW(LazyArray<std::uint64_t>{kMost}, std::bad_alloc);
+  constexpr std::size_t kMaxSize = std::numeric_limits<std::size_t>::max();
+  EXPECT_THROW(LazyArray<std::uint64_t>{kMaxSize / 8 + 2}, std::bad_alloc);
+  EXPECT_THROW(LazyArray<std::uint64_t>{kMaxSize}, std::bad_alloc);
 }
 
 TEST(LazyArray, ElementsHaveTheirAlignment) {
-  struct alignas(128) Line {
+  struct alignas(128) NumberedBuffer {
     unsigned char bytes[128];
   };
-  const LazyArray<Line> array(3);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Line), 0U);
+  const LazyArray<NumberedBuffer> array(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(NumberedBuffer), 0U);
 }
 
 }  // namespace

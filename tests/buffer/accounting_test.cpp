@@ -4,7 +4,7 @@ namespace reprise::test {
 namespace {
 
 TEST(Accounting, StatsDoNotIngest) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 3);
   const Stats before = line.replay.stats();
   EXPECT_EQ(before.resident_steps, 0U);
@@ -18,7 +18,7 @@ TEST(Accounting, StatsDoNotIngest) {
 }
 
 TEST(Accounting, DescribesMemoryAndChunks) {
-  Line line;
+  NumberedBuffer line;
   const Stats empty = line.replay.stats();
   EXPECT_EQ(empty.committed_steps, 0U);
   EXPECT_EQ(empty.samples_per_insert, 0.0);

@@ -5,15 +5,15 @@ namespace reprise::test {
 namespace {
 
 Options three_shards() {
-  return Small{.shards = 3};
+  return SmallOptions{.shards = 3};
 }
 
 TEST(Clear, MakesRoomInAQueueAsRemovalsDo) {
   for (const bool removes : {false, true}) {
-    Line line(Small{.max_times_sampled = 1,
-                    .episode_index = true,
-                    .rate_limiter = Queue{.size = 8},
-                    .shards = 3});
+    NumberedBuffer line(SmallOptions{.max_times_sampled = 1,
+                                     .episode_index = true,
+                                     .rate_limiter = Queue{.size = 8},
+                                     .shards = 3});
     std::atomic<int> taken = 0;
     const std::jthread actor([&] {
       Writer writer = line.replay.writer();
@@ -27,13 +27,13 @@ TEST(Clear, MakesRoomInAQueueAsRemovalsDo) {
           [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
       removes ? (void)line.replay.episodes().remove(0) : line.replay.clear();
     }
-    expect_accounted(line.replay);
+    expect_steps_add_up(line.replay);
   }
 }
 
 TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
   for (std::size_t round = 0; round < scaled(200, 30); ++round) {
-    Line line(Small{.shards = 1 + round % 3});
+    NumberedBuffer line(SmallOptions{.shards = 1 + round % 3});
     std::atomic<bool> drawing = true;
     std::jthread learner([&] {
       Sampler sampler = line.replay.sampler();
@@ -53,7 +53,7 @@ TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
 
 /// Samplers copy rows while writers append and the buffer is cleared.
 TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
-  Line line(three_shards());
+  NumberedBuffer line(three_shards());
   std::atomic<int> busy = 2;
   std::vector<std::jthread> threads;
   start(threads, 2, [&](std::uint64_t w) {
@@ -66,7 +66,7 @@ TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
   start(threads, 2, [&](std::uint64_t seed) {
     Sampler sampler = line.replay.sampler({.seed = seed});
     while (busy != 0) {
-      const SampleResult batch = sampler.sample(16, kAtOnce);
+      const SampleResult batch = sampler.sample(16, kNoWait);
       for (std::size_t i = 0; batch && i < 16; ++i) {
         ASSERT_EQ(batch->next(line.id)[i], batch->now(line.action)[i] + 1);
         ASSERT_EQ(batch->returns(line.reward)[i], static_cast<float>(batch->now(line.action)[i]));
@@ -80,12 +80,12 @@ TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
   line.replay.clear();
   EXPECT_EQ(line.replay.size(), 0U);
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(Clear, IsWhatACheckpointSaves) {
   const ScratchDirectory directory;
-  Line line(three_shards());
+  NumberedBuffer line(three_shards());
   line.append_many(0, 40);
   line.replay.save(directory.path());
   line.replay.clear();
@@ -97,7 +97,7 @@ TEST(Clear, IsWhatACheckpointSaves) {
 }
 
 TEST(ResetPriorities, GivesEveryItemThePriority) {
-  Line line(Small{.max_times_sampled = 2, .shards = 3});
+  NumberedBuffer line(SmallOptions{.max_times_sampled = 2, .shards = 3});
   line.append_many(0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
   line.replay.selector().reset(4.0F);  // `reset` ingests the steps before it.
   EXPECT_EQ(line.replay.selector().totals().weight, 120.0);
@@ -111,7 +111,7 @@ TEST(ResetPriorities, GivesEveryItemThePriority) {
   EXPECT_EQ(line.replay.selector().totals().weight, 10.0);
   EXPECT_EQ(line.replay.selector().totals().items, 10U);
   // A selector with exponent 2 weighs the new priority by that exponent.
-  Line other;
+  NumberedBuffer other;
   other.append_many(0, 10);
   other.replay.selector().set_alpha(2.0F);
   other.replay.selector().reset(3.0F);
@@ -120,7 +120,7 @@ TEST(ResetPriorities, GivesEveryItemThePriority) {
 }
 
 TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 5, 2.0F);
   for (const float bad :
        {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

@@ -4,15 +4,15 @@ namespace reprise::test {
 namespace {
 
 Options indexed_options() {
-  return Small{.capacity_steps = 150, .episode_index = true, .chunk_steps = 12, .shards = 2};
+  return SmallOptions{.capacity_steps = 150, .episode_index = true, .chunk_steps = 12, .shards = 2};
 }
 
 TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
-  Line line(Small{.capacity_steps = 2000,
-                  .window = Transitions{.n_step = 2},
-                  .episode_index = true,
-                  .chunk_steps = 12,
-                  .shards = 2});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 2000,
+                                   .window = Transitions{.n_step = 2},
+                                   .episode_index = true,
+                                   .chunk_steps = 12,
+                                   .shards = 2});
   Writer writer = line.replay.writer();
   constexpr std::size_t kSteps = 700;
   line.append_many(writer, 0, kSteps);
@@ -45,7 +45,7 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
 }
 
 TEST(EpisodeIndex, ChangesNothingForBadInput) {
-  Line line(indexed_options());
+  NumberedBuffer line(indexed_options());
   line.append_many(0, 3);
   const auto before = line.probabilities();
   const std::vector<float> bad{5.0F, 5.0F, 5.0F, std::numeric_limits<float>::quiet_NaN()};
@@ -59,15 +59,15 @@ TEST(EpisodeIndex, ChangesNothingForBadInput) {
 }
 
 TEST(EpisodeIndex, IsRefusedWhereThereIsNone) {
-  Line line;
+  NumberedBuffer line;
   expect_refusal<std::logic_error>([&] { (void)line.replay.episodes(); },
                                    {"Options::episode_index"});
 }
 
 TEST(EpisodeIndex, ItsMemoryIsReported) {
-  const Line with(indexed_options());
-  const Line without(
-      Small{.capacity_steps = 150, .episode_index = false, .chunk_steps = 12, .shards = 2});
+  const NumberedBuffer with(indexed_options());
+  const NumberedBuffer without(
+      SmallOptions{.capacity_steps = 150, .episode_index = false, .chunk_steps = 12, .shards = 2});
   EXPECT_GT(with.replay.stats().reserved_bytes, without.replay.stats().reserved_bytes);
 }
 

@@ -14,38 +14,38 @@ struct Inflow {
   std::size_t max_writers = 16;
   std::uint64_t episode = 60;  ///< Steps per episode.
   /// Episodes after which a writer is replaced by another one; 0 if it stays.
-  std::uint64_t life = 0;
+  std::uint64_t episodes_per_writer = 0;
   /// If not 0, the first writer is slow: it appends one of every `pause` steps, the others the
   /// rest.
   std::uint64_t pause = 0;
-  std::uint32_t max_sampled = 0;  ///< `max_times_sampled`. Nothing is drawn before the end.
+  std::uint32_t max_times_sampled = 0;  ///< `max_times_sampled`. Nothing is drawn before the end.
 
   friend std::ostream& operator<<(std::ostream& to, const Inflow& of) {
     return to << of.capacity << " steps, " << of.writers << " writers of " << of.max_writers << ", "
               << of.shards << " shards, chunks of " << of.chunk_steps << ", episodes of "
-              << of.episode << ", writers of " << of.life << " episodes, a pause of " << of.pause
-              << ", at most " << of.max_sampled << " draws";
+              << of.episode << ", writers of " << of.episodes_per_writer << " episodes, a pause of "
+              << of.pause << ", at most " << of.max_times_sampled << " draws";
   }
 };
 
 Options options_of(const Inflow& of) {
-  return Small{.capacity_steps = of.capacity,
-               .window = Transitions{},
-               .selectors = {Uniform{}},
-               .max_times_sampled = of.max_sampled,
-               .max_writers = of.max_writers,
-               .chunk_steps = of.chunk_steps,
-               .shards = of.shards};
+  return SmallOptions{.capacity_steps = of.capacity,
+                      .window = Transitions{},
+                      .selectors = {Uniform{}},
+                      .max_times_sampled = of.max_times_sampled,
+                      .max_writers = of.max_writers,
+                      .chunk_steps = of.chunk_steps,
+                      .shards = of.shards};
 }
 
 /// The greatest age that is allowed, in steps: the capacity, a chunk per writer that it holds open,
 /// and a chunk per shard.
-std::uint64_t oldest_allowed(const Inflow& of, const ReplayBuffer& replay) {
+std::uint64_t max_item_age(const Inflow& of, const ReplayBuffer& replay) {
   return of.capacity + (of.writers + of.shards) * replay.options().chunk_steps;
 }
 
 /// The numbers of all items of a buffer, each drawn once.
-std::vector<std::uint64_t> all_numbers(const Line& line, Sampler& sampler) {
+std::vector<std::uint64_t> all_numbers(const NumberedBuffer& line, Sampler& sampler) {
   const std::size_t items = line.replay.size();
   const auto batch = sampler.sample(items, {.draws = Draws::WithoutReplacement});
   const auto numbers = batch->now(line.action);
@@ -56,7 +56,7 @@ class StepsOfFifo : public testing::TestWithParam<Inflow> {};
 
 TEST_P(StepsOfFifo, AreNoOlderThanTheCapacityAndWhatIsOpen) {
   const Inflow& of = GetParam();
-  Line line(options_of(of));
+  NumberedBuffer line(options_of(of));
   Sampler sampler = line.replay.sampler({.seed = 1});
   std::vector<std::optional<Writer>> writers(of.writers);
   std::vector<std::uint64_t> episodes(of.writers);
@@ -73,20 +73,20 @@ TEST_P(StepsOfFifo, AreNoOlderThanTheCapacityAndWhatIsOpen) {
     const bool ends = before + 1 == of.episode;
     ASSERT_EQ(line.append(*writer, number, ends ? End::Terminated : End::Continue),
               CommitStatus::Committed);
-    if (ends && of.life != 0 && ++episodes[w] % of.life == 0) {
+    if (ends && of.episodes_per_writer != 0 && ++episodes[w] % of.episodes_per_writer == 0) {
       writer.reset();
     }
-    const bool look = of.max_sampled == 0 && number % (of.capacity / 3) == 0;
+    const bool look = of.max_times_sampled == 0 && number % (of.capacity / 3) == 0;
     if (look || number + 1 == steps) {
       const std::vector<std::uint64_t> there = all_numbers(line, sampler);
       ASSERT_EQ(there.size(), std::min<std::uint64_t>(number + 1, of.capacity)) << "all is in use";
-      ASSERT_LE(number - *std::ranges::min_element(there), oldest_allowed(of, line.replay));
+      ASSERT_LE(number - *std::ranges::min_element(there), max_item_age(of, line.replay));
     }
   }
   const Stats stats = line.replay.stats();
   EXPECT_EQ(stats.resident_steps, of.capacity);
   EXPECT_EQ(stats.excess_steps, 0U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 std::vector<Inflow> inflows() {
@@ -97,9 +97,9 @@ std::vector<Inflow> inflows() {
       for (const std::uint64_t episode : {1U, 2U, 59U, 60U, 200U}) {
         Inflow of{.writers = writers, .shards = shards, .episode = episode};
         of.chunk_steps = rng.chance(0.5) ? 0 : rng.between(2, 90);
-        of.life = rng.chance(0.3) ? rng.between(1, 3) : 0;
+        of.episodes_per_writer = rng.chance(0.3) ? rng.between(1, 3) : 0;
         of.pause = rng.chance(0.3) ? rng.between(5, 500) : 0;
-        of.max_sampled = rng.chance(0.2) ? 1 : 0;
+        of.max_times_sampled = rng.chance(0.2) ? 1 : 0;
         all.push_back(of);
       }
     }
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(FifoAge, StepsOfFifo, testing::ValuesIn(inflows()));
 
 TEST(FifoAge, OneEnvironmentAtTheDefaultsTurnsTheWholeBufferOver) {
   const Inflow of{.capacity = 50'000, .shards = 0, .max_writers = 256};
-  Line line(options_of(of));
+  NumberedBuffer line(options_of(of));
   for (std::uint64_t number = 0; number < 4 * of.capacity; ++number) {
     line.append(number, number % 60 == 59 ? End::Terminated : End::Continue);
   }

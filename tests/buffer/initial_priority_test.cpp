@@ -8,9 +8,10 @@ class InitialPriorities : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, InitialPriorities, testing::Values(1U, 3U));
 
 TEST_P(InitialPriorities, FromTheCallerAreRequired) {
-  Line line(Small{.selectors = {Proportional{
-                      .alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::FromCaller}},
-                  .shards = GetParam()});
+  NumberedBuffer line(
+      SmallOptions{.selectors = {Proportional{
+                       .alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::FromCaller}},
+                   .shards = GetParam()});
   expect_refusal([&] { line.append(0); }, {"priorit"});
   EXPECT_EQ(line.replay.stats().committed_steps, 0U);
   line.append(0, 1.0F);
@@ -19,9 +20,10 @@ TEST_P(InitialPriorities, FromTheCallerAreRequired) {
 }
 
 TEST_P(InitialPriorities, FromTheCallerAreNotAskedForWhereNothingIsDecided) {
-  Line line(Small{.window = Transitions{.n_step = 3},
-                  .selectors = {Proportional{.initial = InitialPriority::FromCaller}},
-                  .shards = GetParam()});
+  NumberedBuffer line(
+      SmallOptions{.window = Transitions{.n_step = 3},
+                   .selectors = {Proportional{.initial = InitialPriority::FromCaller}},
+                   .shards = GetParam()});
   EXPECT_EQ(line.append(0), CommitStatus::Committed);
   EXPECT_EQ(line.append(1), CommitStatus::Committed);
   EXPECT_THROW((void)line.append(2), std::invalid_argument);

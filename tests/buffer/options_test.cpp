@@ -90,7 +90,7 @@ class BadOptions : public testing::TestWithParam<BadOption> {};
 TEST_P(BadOptions, AreRefusedByNameAndValue) {
   Schema schema;
   schema.observation<float>("state", {4});
-  Options options = Small{};
+  Options options = SmallOptions{};
   GetParam().spoil(options);
   try {
     const ReplayBuffer replay(schema, options);
@@ -110,7 +110,7 @@ TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
   Schema schema;
   schema.observation<float>("state", {4});
   const auto accepts = [&](const std::function<void(Options&)>& change) {
-    Options options = Small{};
+    Options options = SmallOptions{};
     change(options);
     EXPECT_NO_THROW(ReplayBuffer(schema, options));
   };
@@ -166,7 +166,7 @@ TEST(GoodOptions, AreReportedWithEveryDefaultFilledIn) {
 }
 
 TEST(GoodOptions, GivenExplicitlyAreKept) {
-  const Line line;
+  const NumberedBuffer line;
   EXPECT_EQ(line.replay.options().chunk_steps, 8U);
   EXPECT_EQ(line.replay.options().shards, 1U);
   EXPECT_EQ(line.replay.options().max_writers, 8U);

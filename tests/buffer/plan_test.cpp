@@ -126,7 +126,7 @@ TEST(Plan, RefusesMoreRowsThanSlotsHaveNumbersShowingTheSum) {
 }
 
 /// The number after "at most " in the message with which these options are refused.
-std::size_t bound_of(const Options& options, std::size_t observation_bytes) {
+std::size_t allowed_max(const Options& options, std::size_t observation_bytes) {
   try {
     plan(options, observation_bytes);
   } catch (const std::invalid_argument& error) {
@@ -140,13 +140,13 @@ std::size_t bound_of(const Options& options, std::size_t observation_bytes) {
 TEST(Plan, RefusalsForWantOfRoomNameWhatFits) {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 24U}) {
     Options options{.capacity_steps = kMaxSlots, .max_writers = 3, .chunk_steps = 21, .shards = 2};
-    options.capacity_steps = bound_of(options, bytes);
+    options.capacity_steps = allowed_max(options, bytes);
     EXPECT_NO_THROW(plan(options, bytes));
     ++options.capacity_steps;
     expect_refused(options, {"capacity_steps is "}, bytes);
 
     Options writers{.capacity_steps = 5, .chunk_steps = std::size_t{1} << 24U, .shards = 5};
-    writers.chunk_steps = bound_of(writers, bytes);
+    writers.chunk_steps = allowed_max(writers, bytes);
     EXPECT_NO_THROW(plan(writers, bytes));
     ++writers.chunk_steps;
     expect_refused(writers, {"chunk_steps is ", "more with fewer max_writers or shards"}, bytes);

@@ -14,7 +14,7 @@ class Priorities : public testing::TestWithParam<std::size_t> {
     keys_ = line_.key_list();
   }
 
-  static Options options() { return Small{.chunk_steps = 2, .shards = GetParam()}; }
+  static Options options() { return SmallOptions{.chunk_steps = 2, .shards = GetParam()}; }
 
   void expect_weights(const std::array<double, 4>& weights) {
     const double total = weights[0] + weights[1] + weights[2] + weights[3];
@@ -30,7 +30,7 @@ class Priorities : public testing::TestWithParam<std::size_t> {
     return line_.replay.update_priorities(keys, priorities);
   }
 
-  Line line_;
+  NumberedBuffer line_;
   Writer writer_;
   std::vector<ItemKey> keys_;
 };
@@ -66,7 +66,7 @@ TEST_P(Priorities, AnUnknownSelectorIsRefused) {
 TEST_P(Priorities, KeysOfAnotherBufferAreRefusedByTheirTag) {
   Options other_options = options();
   other_options.key_tag = 8;
-  Line other(other_options);
+  NumberedBuffer other(other_options);
   other.append(0);
   const ItemKey foreign = other.keys().at(0);
   expect_refusal([&] { update({keys_[0], foreign}, {50, 60}); }, {"key", "1"});
@@ -88,7 +88,7 @@ TEST_P(Priorities, KeysThatNameNoSlotAreStaleOrRefusedButNeverApplied) {
 TEST_P(Priorities, WhoseWeightOverflowsAreRefused) {
   Options steep = options();
   steep.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}};
-  Line line(steep);
+  NumberedBuffer line(steep);
   line.append(0, 2.0F);
   const ItemKey key = line.keys().at(0);
   EXPECT_THROW(line.update(key, 1e6F), std::invalid_argument);
@@ -110,7 +110,8 @@ TEST_P(Priorities, FromTheSmallestToTheLargestFloatKeepTheirRatio) {
 }
 
 TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
-  Line line(Small{.selectors = {kRaw, Proportional{.alpha = 2.0F, .epsilon = 0.0F}}});
+  NumberedBuffer line(
+      SmallOptions{.selectors = {kRawProportional, Proportional{.alpha = 2.0F, .epsilon = 0.0F}}});
   line.append_many(0, 3, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   const auto expect = [&](std::size_t selector, std::vector<double> weights) {
     const Probabilities probabilities = line.probabilities(4096, selector);

@@ -9,19 +9,19 @@ namespace {
 
 constexpr std::array kAlphas{0.5F, 1.0F, 2.0F};
 
-float any_priority(Rng& rng) {
+float random_priority(Rng& rng) {
   return std::ldexp(1.0F, 2 * static_cast<int>(rng.below(9)) - 8);
 }
 
 Options many_shards(std::size_t capacity) {
-  return Small{.capacity_steps = capacity,
-               .selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}},
-               .shards = 3};
+  return SmallOptions{.capacity_steps = capacity,
+                      .selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}},
+                      .shards = 3};
 }
 
 /// Expects the weights of the given items to be the squares of their priorities, and the weights of
 /// other items to be powers of 16.
-void expect_squares(Line& line, const std::map<std::uint64_t, float>& given) {
+void expect_squared_weights(NumberedBuffer& line, const std::map<std::uint64_t, float>& given) {
   // One item of known priority gives the unit of all weights.
   double unit = 0.0;
   const auto probabilities = line.probabilities(1 << 16);
@@ -50,12 +50,12 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   constexpr std::uint64_t kItems = 600;
   constexpr std::size_t kUpdaters = 3;
   const std::uint64_t appended = scaled(4000, 400);
-  Line line(many_shards(kItems + appended));
+  NumberedBuffer line(many_shards(kItems + appended));
   Rng rng(1);
   // Priorities by number; items that are missing here have an initial priority.
   std::map<std::uint64_t, float> given;
   for (std::uint64_t i = 0; i < kItems; ++i) {
-    given[i] = any_priority(rng);
+    given[i] = random_priority(rng);
     line.append(i, given[i]);
   }
   const auto keys = line.keys();
@@ -71,7 +71,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
       for (std::size_t i = 0; i < 50; ++i) {
         const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + u;
         some.push_back(keys.at(number));
-        priorities.push_back(any_priority(own));
+        priorities.push_back(random_priority(own));
         last[u][number] = priorities.back();
       }
       ASSERT_EQ(line.replay.update_priorities(some, priorities).applied, 50U);
@@ -84,7 +84,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
       if (i % 2 == 0) {
         line.append(i);
       } else {
-        given[i] = any_priority(own);
+        given[i] = random_priority(own);
         line.append(i, given[i]);
       }
     }
@@ -103,7 +103,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   }
   ASSERT_EQ(line.replay.size(), kItems + appended);
 
-  expect_squares(line, given);
+  expect_squared_weights(line, given);
 }
 
 TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
@@ -112,7 +112,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   options.chunk_steps = 4;
   // If there is a limit, draws hold the locks of all shards.
   options.max_times_sampled = 1U << 31U;
-  Line line(options);
+  NumberedBuffer line(options);
   line.append_many(0, kItems, [&](std::uint64_t i) { return i % 2 == 0 ? 1.0F : 4.0F; });
   (void)line.replay.size();
   const std::size_t rounds = scaled(3000, 300);
@@ -163,7 +163,7 @@ TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
   constexpr std::uint64_t kItems = 300;
   constexpr std::uint64_t kUpdated = kItems / 2;
   constexpr int kDecays = 8;
-  Line line(many_shards(kItems));
+  NumberedBuffer line(many_shards(kItems));
   line.append_many(0, kItems, 1.0F);
   std::vector<ItemKey> keys = line.key_list();
   const std::vector<float> ones(kItems, 1.0F);

@@ -9,7 +9,7 @@ namespace {
 class PriorityLife : public testing::TestWithParam<std::size_t> {
  protected:
   void make(const Proportional& selector) {
-    line_.emplace(Small{.selectors = {selector}, .chunk_steps = 2, .shards = GetParam()});
+    line_.emplace(SmallOptions{.selectors = {selector}, .chunk_steps = 2, .shards = GetParam()});
     writer_.emplace(line_->replay.writer());
     next_ = 0;
   }
@@ -34,7 +34,7 @@ class PriorityLife : public testing::TestWithParam<std::size_t> {
     }
   }
 
-  std::optional<Line> line_;
+  std::optional<NumberedBuffer> line_;
   std::optional<Writer> writer_;
   std::uint64_t next_ = 0;
 };
@@ -93,7 +93,7 @@ TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
 }
 
 TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
-  make(kRaw);
+  make(kRawProportional);
   append({1.0F});
   for (const float factor : {0.0F, -0.5F, 1.5F, kNaN}) {
     expect_refusal([&] { line_->replay.selector().decay(factor); },
@@ -128,7 +128,7 @@ struct HalfAlpha {
 };
 
 TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
-  Line line(Small{.selectors = {HalfAlpha{}}});
+  NumberedBuffer line(SmallOptions{.selectors = {HalfAlpha{}}});
   expect_refusal([&] { line.replay.selector().set_alpha(2.0F); }, {"alpha is 2"});
   EXPECT_EQ(line.replay.selector().alpha(), 1.0F);
 }

@@ -4,13 +4,13 @@ namespace reprise::test {
 namespace {
 
 Options three_shards(Selector selector) {
-  return Small{.selectors = {std::move(selector)}, .shards = 3};
+  return SmallOptions{.selectors = {std::move(selector)}, .shards = 3};
 }
 
 TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
   for (const float alpha : {0.1F, 0.6F, 1.0F, 3.0F}) {
     SCOPED_TRACE(alpha);
-    Line line(three_shards(Proportional{.alpha = alpha, .epsilon = 1e-3F}));
+    NumberedBuffer line(three_shards(Proportional{.alpha = alpha, .epsilon = 1e-3F}));
     line.append_many(0, 60);
     std::vector<ItemKey> keys = line.key_list();
     std::vector<float> set(keys.size());
@@ -41,7 +41,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
 }
 
 TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
-  Line line(three_shards(Proportional{.alpha = 2.0F, .epsilon = 0.0F}));
+  NumberedBuffer line(three_shards(Proportional{.alpha = 2.0F, .epsilon = 0.0F}));
   EXPECT_EQ(line.replay.selector().totals().weight, 0.0);
   EXPECT_EQ(line.replay.selector().totals().largest, 0.0F);
   EXPECT_EQ(line.replay.selector().totals().items, 0U);
@@ -55,7 +55,7 @@ TEST(ReadPriorities, TotalsAddUpTheWeightsOfAllShards) {
 }
 
 TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4);
   const ItemKey key = line.key_list()[0];
   const ItemKey foreign = ItemKey::make(key.slot(), key.generation(), key.tag() + 1);
@@ -71,7 +71,7 @@ TEST(ReadPriorities, RefuseWhatTheyCannotRead) {
 
 /// Reads at the same time as `set_alpha` return only priorities that were set.
 TEST(ReadPriorities, BesideAnotherExponentAreThoseThatWereSet) {
-  Line line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
+  NumberedBuffer line(three_shards(Proportional{.alpha = 1.0F, .epsilon = 0.0F}));
   line.append_many(0, 60, 16.0F);
   const std::vector<ItemKey> keys = line.key_list();
   std::jthread setter([&](const std::stop_token& stop) {

@@ -5,14 +5,15 @@ namespace reprise::test {
 namespace {
 
 /// Commits steps first to first + count - 1, the last one with `end`.
-void append_to(Line& line, Writer& writer, std::uint64_t first, std::size_t count, End end) {
+void append_to(NumberedBuffer& line, Writer& writer, std::uint64_t first, std::size_t count,
+               End end) {
   line.append_many(writer, first, count - 1);
   line.append(writer, first + count - 1, end);
 }
 
 /// The keys of the steps first to last - 1.
-std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uint64_t first,
-                          std::uint64_t last) {
+std::vector<ItemKey> keys_in_range(const std::map<std::uint64_t, ItemKey>& keys,
+                                   std::uint64_t first, std::uint64_t last) {
   std::vector<ItemKey> picked;
   for (std::uint64_t number = first; number < last; ++number) {
     picked.push_back(keys.at(number));
@@ -22,7 +23,8 @@ std::vector<ItemKey> some(const std::map<std::uint64_t, ItemKey>& keys, std::uin
 
 /// The call has more keys than `remove` sorts by shard at a time.
 TEST(Remove, TakesManyKeysInAnyOrder) {
-  Line line(Small{.capacity_steps = 8000, .episode_index = true, .chunk_steps = 100, .shards = 3});
+  NumberedBuffer line(
+      SmallOptions{.capacity_steps = 8000, .episode_index = true, .chunk_steps = 100, .shards = 3});
   Writer writer = line.replay.writer();
   append_to(line, writer, 0, 7000, End::Terminated);
   ASSERT_EQ(line.replay.size(), 7000U);
@@ -37,9 +39,9 @@ TEST(Remove, TakesManyKeysInAnyOrder) {
 }
 
 TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
-  Line line(Small{.episode_index = false, .shards = 3});
+  NumberedBuffer line(SmallOptions{.episode_index = false, .shards = 3});
   line.append_many(0, 3);
-  std::vector<ItemKey> keys = some(line.keys(), 0, 2);
+  std::vector<ItemKey> keys = keys_in_range(line.keys(), 0, 2);
   keys[1].bits ^= std::uint64_t{1} << 60U;
   expect_refusal([&] { line.replay.remove(keys); }, {"remove", "keys[1]", "tag"});
   expect_refusal<std::logic_error>([&] { line.replay.episodes().remove(0); },
@@ -54,9 +56,9 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
     for (const std::uint32_t limit : {0U, 3U}) {
       Options options{.capacity_steps = 64, .selectors = {selector}};
       options.max_times_sampled = limit;
-      Line line(options);
+      NumberedBuffer line(options);
       line.append_many(0, 10, 1.0F);
-      const ItemKey large = for_now(line.replay.sampler()).sample(1)->keys()[0];
+      const ItemKey large = as_lvalue(line.replay.sampler()).sample(1)->keys()[0];
       line.update(large, 1e6F);
       EXPECT_GT(line.replay.selector().totals().largest, 100.0F);
       EXPECT_EQ(line.replay.remove({&large, 1}), 1U);
@@ -69,10 +71,11 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
 TEST(Remove, IsKeptByCheckpoints) {
   for (const std::uint32_t limit : {0U, 1000U}) {
     const ScratchDirectory directory;
-    Line line(Small{.selectors = {Proportional{.alpha = 1.0F}, MaxHeap{}, Mixture{}},
-                    .max_times_sampled = limit,
-                    .episode_index = true,
-                    .shards = 3});
+    NumberedBuffer line(
+        SmallOptions{.selectors = {Proportional{.alpha = 1.0F}, MaxHeap{}, Mixture{}},
+                     .max_times_sampled = limit,
+                     .episode_index = true,
+                     .shards = 3});
     Writer writer = line.replay.writer();
     append_to(line, writer, 0, 60, End::Terminated);
     const std::map<std::uint64_t, ItemKey> before = line.keys();
@@ -85,7 +88,8 @@ TEST(Remove, IsKeptByCheckpoints) {
       line.replay.save(directory.path(), {.keep = 2});
       for (int i = 0; i < 7; ++i) {
         const std::uint64_t number = rng.below(60);
-        EXPECT_EQ(line.replay.remove(some(before, number, number + 1)), left.erase(number));
+        EXPECT_EQ(line.replay.remove(keys_in_range(before, number, number + 1)),
+                  left.erase(number));
       }
     }
     line.replay.save(directory.path());
@@ -100,7 +104,7 @@ TEST(Remove, IsKeptByCheckpoints) {
     }
     for (std::size_t selector = 0; selector < 3; ++selector) {
       Sampler sampler = loaded.selector(selector).sampler();
-      SampleOptions each_once = kAtOnce;
+      SampleOptions each_once = kNoWait;
       each_once.draws = Draws::WithoutReplacement;
       EXPECT_TRUE(sampler.sample(left.size(), each_once));
       EXPECT_FALSE(sampler.sample(left.size() + 1, each_once));
@@ -108,13 +112,13 @@ TEST(Remove, IsKeptByCheckpoints) {
     loaded.clear();
     EXPECT_EQ(loaded.stats().resident_steps, 0U);
     EXPECT_EQ(loaded.size(), 0U);
-    expect_accounted(loaded);
+    expect_steps_add_up(loaded);
   }
 }
 
 TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   const ScratchDirectory directory;
-  Line line(Small{.capacity_steps = 500, .episode_index = true, .shards = 3});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 500, .episode_index = true, .shards = 3});
   std::atomic<bool> running = true;
   // No two steps have the same number, because `keys` finds items by their number.
   std::atomic<std::uint64_t> next = 0;
@@ -150,7 +154,7 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   EXPECT_GT(removed, 100U);
   EXPECT_EQ(line.keys().size(), line.replay.size());
   EXPECT_EQ(line.replay.stats().items, line.replay.size());
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
   line.replay.clear();
   EXPECT_EQ(line.replay.size(), 0U);
 }

@@ -5,13 +5,14 @@ namespace reprise::test {
 namespace {
 
 constexpr std::size_t kCapacity = 2000;
-constexpr std::size_t kLook = kCapacity / 50;  ///< Number of steps between two looks at the items.
+constexpr std::size_t kScanInterval =
+    kCapacity / 50;  ///< Number of steps between two looks at the items.
 
 /// A buffer of steps in episodes of 60, which counts at what age each step left, and whether it was
 /// drawn before.
-class Watched {
+class AgeTracker {
  public:
-  explicit Watched(Options options)
+  explicit AgeTracker(Options options)
       : line_(options), sampler_(line_.replay.selector(0).sampler({.seed = 5})) {
     for (std::size_t w = 0; w < options.max_writers; ++w) {
       writers_.push_back(line_.replay.writer());
@@ -30,26 +31,26 @@ class Watched {
       for (due += draws_per_step; due >= kBatch && drawn_.size() >= kBatch; due -= kBatch) {
         draw(update);
       }
-      if (drawn_.size() % kLook == 0) {
-        look();
+      if (drawn_.size() % kScanInterval == 0) {
+        scan_items();
       }
     }
   }
 
   /// Resets the counts, so that the functions below count only later steps.
-  void count_anew() {
-    left_ = never_drawn_ = young_ = 0;
+  void reset_counts() {
+    evicted_count_ = never_drawn_ = evicted_young_ = 0;
     oldest_ = 0;
   }
   [[nodiscard]] double share_never_drawn() const { return share(never_drawn_); }
   /// Share of the evicted steps that left at an age below a tenth of the capacity.
-  [[nodiscard]] double share_gone_young() const { return share(young_); }
+  [[nodiscard]] double share_evicted_young() const { return share(evicted_young_); }
   /// The greatest age of any step, in capacities.
   [[nodiscard]] double oldest() const { return oldest_; }
   /// The steps in the buffer that are older than this, as a share of the capacity.
   [[nodiscard]] double share_older_than(double capacities) const {
     return static_cast<double>(std::ranges::count_if(
-               there_, [&](const Item& item) { return age(item) > capacities; })) /
+               present_, [&](const Item& item) { return age(item) > capacities; })) /
            kCapacity;
   }
 
@@ -61,7 +62,7 @@ class Watched {
   };
 
   [[nodiscard]] double share(std::size_t count) const {
-    return static_cast<double>(count) / static_cast<double>(left_);
+    return static_cast<double>(count) / static_cast<double>(evicted_count_);
   }
   [[nodiscard]] double age(const Item& item) const {
     return static_cast<double>(drawn_.size() - item.number) / kCapacity;
@@ -75,12 +76,12 @@ class Watched {
                  std::span(&priority, 1));
     drawn_.push_back(false);
     if (const auto key = line_.replay.episodes().find(writer.episode_id(), position)) {
-      there_.push_back({number, *key});
+      present_.push_back({number, *key});
     }
   }
 
   void draw(bool update) {
-    const SampleResult batch = sampler_.sample(kBatch, kAtOnce);
+    const SampleResult batch = sampler_.sample(kBatch, kNoWait);
     if (!batch) {
       return;  // The remaining items weigh 0.
     }
@@ -95,45 +96,45 @@ class Watched {
     }
   }
 
-  void look() {
+  void scan_items() {
     std::vector<ItemKey> keys;
-    std::ranges::transform(there_, std::back_inserter(keys), &Item::key);
+    std::ranges::transform(present_, std::back_inserter(keys), &Item::key);
     std::vector<float> priorities(keys.size());
     line_.replay.selector().priorities(keys, priorities);
     std::vector<Item> there;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (!std::isnan(priorities[i])) {
-        there.push_back(there_[i]);
-        oldest_ = std::max(oldest_, age(there_[i]));
+        there.push_back(present_[i]);
+        oldest_ = std::max(oldest_, age(present_[i]));
       } else {
-        ++left_;
-        young_ += age(there_[i]) < 0.1 ? 1U : 0U;
-        never_drawn_ += drawn_[there_[i].number] ? 0U : 1U;
+        ++evicted_count_;
+        evicted_young_ += age(present_[i]) < 0.1 ? 1U : 0U;
+        never_drawn_ += drawn_[present_[i].number] ? 0U : 1U;
       }
     }
-    there_ = std::move(there);
+    present_ = std::move(there);
   }
 
-  Line line_;
+  NumberedBuffer line_;
   Sampler sampler_;
   std::vector<Writer> writers_;
-  std::vector<bool> drawn_;  ///< Whether the step of each number was drawn.
-  std::vector<Item> there_;  ///< The items at the last look.
-  std::size_t left_ = 0;
+  std::vector<bool> drawn_;    ///< Whether the step of each number was drawn.
+  std::vector<Item> present_;  ///< The items at the last look.
+  std::size_t evicted_count_ = 0;
   std::size_t never_drawn_ = 0;
-  std::size_t young_ = 0;
+  std::size_t evicted_young_ = 0;
   double oldest_ = 0.0;
   Rng rng_{11};
 };
 
 /// Options with a writer for each shard.
 Options sharded_options(const Remover& remover, std::size_t shards = 1) {
-  return Small{.capacity_steps = kCapacity,
-               .episode_index = true,
-               .remover = remover,
-               .max_writers = shards,
-               .chunk_steps = 16,
-               .shards = shards};
+  return SmallOptions{.capacity_steps = kCapacity,
+                      .episode_index = true,
+                      .remover = remover,
+                      .max_writers = shards,
+                      .chunk_steps = 16,
+                      .shards = shards};
 }
 
 /// What a remover's documentation promises about the steps that leave.
@@ -141,23 +142,23 @@ struct Promise {
   std::string_view remover;
   /// The age, in capacities, at which a step leaves at the earliest, if draws and weights treat all
   /// steps alike. The rest of its life is random; the mean age is 1.
-  double by_chance_from;
+  double random_from_age;
   /// The greatest age of such a step, in capacities.
   double oldest;
   /// What happens to a chunk that is the only one drawn and the only one with weight.
-  enum class Hot { LeavesLikeOthers, LeavesLater, Stays } hot;
+  enum class HotChunk { LeavesLikeOthers, LeavesLater, Stays } hot;
 };
-using Hot = Promise::Hot;
+using HotChunk = Promise::HotChunk;
 
 /// A remover that compares 8 chunks at a time passes over e^-8x of the chunks for x capacities.
 constexpr double kOldestOfCompared = 2.5;
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr Promise kPromises[] = {
-    {"Fifo", 1.0, 1.0, Hot::LeavesLikeOthers},
-    {"SecondChance", 0.5, kUnbounded, Hot::Stays},
-    {"LeastRecentlySampled", 0.0, kUnbounded, Hot::Stays},
-    {"LeastFrequentlySampled", 1.0, kOldestOfCompared, Hot::LeavesLater},
-    {"LowestPriority", 1.0, kOldestOfCompared, Hot::Stays},
+    {"Fifo", 1.0, 1.0, HotChunk::LeavesLikeOthers},
+    {"SecondChance", 0.5, kUnbounded, HotChunk::Stays},
+    {"LeastRecentlySampled", 0.0, kUnbounded, HotChunk::Stays},
+    {"LeastFrequentlySampled", 1.0, kOldestOfCompared, HotChunk::LeavesLater},
+    {"LowestPriority", 1.0, kOldestOfCompared, HotChunk::Stays},
 };
 
 class RemoverAges : public testing::TestWithParam<NamedRemover> {
@@ -170,15 +171,15 @@ class RemoverAges : public testing::TestWithParam<NamedRemover> {
     promise_ = *found;
   }
 
-  void expect_promised(const Watched& watched, double draws_per_step, bool prioritized) const {
-    const double from = promise_.by_chance_from;
+  void expect_promised(const AgeTracker& watched, double draws_per_step, bool prioritized) const {
+    const double from = promise_.random_from_age;
     const double mean = 1.0 - from;  // A step's remaining life is exponential, with this mean.
-    EXPECT_LE(watched.share_gone_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
+    EXPECT_LE(watched.share_evicted_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
     EXPECT_LE(watched.share_never_drawn(),
               std::exp(-draws_per_step * from) / (1.0 + draws_per_step * mean) + 0.03);
     EXPECT_LE(watched.share_older_than(3.0),
               (mean > 0.0 ? std::exp((from - 3.0) / mean) : 0.0) + 0.05);
-    if (!prioritized || promise_.hot != Hot::Stays) {
+    if (!prioritized || promise_.hot != HotChunk::Stays) {
       EXPECT_LE(watched.oldest(), promise_.oldest);
     }
   }
@@ -188,7 +189,7 @@ class RemoverAges : public testing::TestWithParam<NamedRemover> {
 
 INSTANTIATE_TEST_SUITE_P(All, RemoverAges, testing::ValuesIn(library_removers()), name_of);
 
-constexpr auto kEven = [](std::uint64_t) { return 1.0F; };
+constexpr auto kEqualPriority = [](std::uint64_t) { return 1.0F; };
 
 TEST_P(RemoverAges, AndSharesAreAsPromised) {
   for (const std::size_t shards : {1U, 4U}) {
@@ -196,10 +197,11 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
       for (const double draws_per_step : {0.0, 0.25, 1.0, 8.0}) {
         SCOPED_TRACE(testing::Message() << shards << " shards, " << draws_per_step
                                         << " draws per step, prioritized: " << prioritized);
-        Watched watched(sharded_options(GetParam().remover, shards));
-        watched.append(3.0, draws_per_step, kEven, prioritized);
-        watched.count_anew();
-        watched.append(static_cast<double>(scaled(9, 3)), draws_per_step, kEven, prioritized);
+        AgeTracker watched(sharded_options(GetParam().remover, shards));
+        watched.append(3.0, draws_per_step, kEqualPriority, prioritized);
+        watched.reset_counts();
+        watched.append(static_cast<double>(scaled(9, 3)), draws_per_step, kEqualPriority,
+                       prioritized);
         expect_promised(watched, draws_per_step, prioritized);
       }
     }
@@ -208,28 +210,28 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
 
 /// Steps that were often drawn leave some time after the draws have ended.
 TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
-  Watched watched(sharded_options(GetParam().remover));
-  watched.append(3.0, 8.0, kEven);
-  watched.append(2.5, 0.0, kEven);
-  watched.count_anew();
-  watched.append(0.5, 0.0, kEven);
+  AgeTracker watched(sharded_options(GetParam().remover));
+  watched.append(3.0, 8.0, kEqualPriority);
+  watched.append(2.5, 0.0, kEqualPriority);
+  watched.reset_counts();
+  watched.append(0.5, 0.0, kEqualPriority);
   EXPECT_LE(watched.oldest(), kOldestOfCompared);
 }
 
 TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
   const auto hot = [](std::uint64_t number) { return number >= 600 && number < 615 ? 1.0F : 0.0F; };
-  Watched watched(sharded_options(GetParam().remover));
+  AgeTracker watched(sharded_options(GetParam().remover));
   constexpr double kTurnovers = 13.0;
   watched.append(kTurnovers, 1.0, hot);
   switch (promise_.hot) {
-    case Hot::LeavesLikeOthers:
+    case HotChunk::LeavesLikeOthers:
       EXPECT_LE(watched.oldest(), promise_.oldest);
       break;
-    case Hot::LeavesLater:
+    case HotChunk::LeavesLater:
       EXPECT_LE(watched.oldest(), 3.0 + std::log2(kCapacity / 15.0 * (1.0 + 1.0)));
       EXPECT_GE(watched.oldest(), 5.0) << "it outlives others";
       break;
-    case Hot::Stays:
+    case HotChunk::Stays:
       EXPECT_GT(watched.oldest(), kTurnovers - 0.5);
   }
 }

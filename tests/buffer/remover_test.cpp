@@ -11,7 +11,7 @@ constexpr std::size_t kSteps = 8;
 
 Options options_of(const Remover& remover, std::size_t capacity, std::size_t chunk = kRows,
                    std::size_t shards = 1) {
-  return Small{
+  return SmallOptions{
       .capacity_steps = capacity, .remover = remover, .chunk_steps = chunk, .shards = shards};
 }
 
@@ -27,7 +27,7 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
     Rng rng(seed);
     const std::size_t capacity = rng.between(1, 400);
     const std::size_t shards = rng.between(1, std::min<std::size_t>(4, capacity));
-    Line line(options_of(GetParam().remover, capacity, rng.between(2, 24), shards));
+    NumberedBuffer line(options_of(GetParam().remover, capacity, rng.between(2, 24), shards));
     Sampler sampler = line.replay.sampler({.seed = seed});
     std::optional<Writer> writers[8];
     std::uint64_t committed = 0;
@@ -47,8 +47,8 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
       }
       if (rng.chance(0.1)) {
         ASSERT_EQ(line.replay.size(), std::min<std::size_t>(committed, capacity));
-        (void)sampler.sample(8, kAtOnce);
-        expect_accounted(line.replay);
+        (void)sampler.sample(8, kNoWait);
+        expect_steps_add_up(line.replay);
       }
     }
     ASSERT_EQ(line.replay.size(), std::min<std::size_t>(committed, capacity));
@@ -56,43 +56,43 @@ TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
   }
 }
 
-std::vector<std::uint64_t> joined(std::vector<std::uint64_t> first,
-                                  const std::vector<std::uint64_t>& second) {
+std::vector<std::uint64_t> concatenated(std::vector<std::uint64_t> first,
+                                        const std::vector<std::uint64_t>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
 
 TEST(ARemoverOfTheUsers, DecidesWhatGoes) {
-  Line line(options_of(YoungestFirst{}, 4 * kSteps));
+  NumberedBuffer line(options_of(YoungestFirst{}, 4 * kSteps));
   for (std::uint64_t number = 0; number < 64; ++number) {
     line.append(number);
     (void)line.replay.size();
   }
-  EXPECT_EQ(line.numbers(), joined(numbers_between(0, 24), numbers_between(56, 64)));
+  EXPECT_EQ(line.numbers(), concatenated(number_range(0, 24), number_range(56, 64)));
   EXPECT_NE(line.replay.options().remover.target<YoungestFirst>(), nullptr);
 }
 
 /// A remover that records what the library tells it about the chunks of its shard.
-struct Watching {
-  struct Seen {
+struct RecordingRemover {
+  struct Record {
     std::vector<std::uint32_t> steps;    ///< Number of steps of each chunk when it entered.
     std::vector<double> weights;         ///< Weights of these chunks in selector 0.
     std::vector<std::uint32_t> sampled;  ///< The chunk of each drawn item.
     std::size_t entered = 0;
     std::size_t left = 0;
-    double of_none = -1.0;
+    double invalid_chunk_values = -1.0;
   };
   class Part final : public ShardRemover {
    public:
-    Part(Seen& seen, const ShardChunks& chunks)
+    Part(Record& seen, const ShardChunks& chunks)
         : seen_(seen), chunks_(chunks), filled_(chunks.chunks() + 1) {}
     void enters(std::uint32_t chunk) noexcept override {
       filled_[chunk] = true;
       ++seen_.entered;
       seen_.steps.push_back(chunks_.steps(chunk));
       seen_.weights.push_back(chunks_.weight(chunk, 0));
-      seen_.of_none = chunks_.weight(chunk, 7) + chunks_.weight(chunks_.chunks(), 0) +
-                      chunks_.steps(chunks_.chunks());
+      seen_.invalid_chunk_values = chunks_.weight(chunk, 7) + chunks_.weight(chunks_.chunks(), 0) +
+                                   chunks_.steps(chunks_.chunks());
     }
     void leaves(std::uint32_t chunk) noexcept override {
       filled_[chunk] = false;
@@ -111,28 +111,28 @@ struct Watching {
     }
 
    private:
-    Seen& seen_;
+    Record& seen_;
     const ShardChunks& chunks_;
     std::vector<bool> filled_;
     std::size_t answer_ = 0;
   };
 
-  Seen* seen;
+  Record* seen;
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const {
     return std::make_unique<Part>(*seen, chunks);
   }
 };
 
 TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
-  Watching::Seen seen;
-  Line line(options_of(Watching{&seen}, 4 * kSteps));
+  RecordingRemover::Record seen;
+  NumberedBuffer line(options_of(RecordingRemover{&seen}, 4 * kSteps));
   line.append_many(0, 20, [&](std::uint64_t number) { return static_cast<float>(number); });
   ASSERT_EQ(line.replay.size(), 20U);
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
-  EXPECT_EQ(seen.of_none, 0.0) << "a selector or chunk that there is not";
+  EXPECT_EQ(seen.invalid_chunk_values, 0.0) << "a selector or chunk that there is not";
   // Each of the 20 items is drawn exactly twice.
-  ASSERT_TRUE(for_now(line.replay.selector(1).sampler()).sample(40, kAtOnce));
+  ASSERT_TRUE(as_lvalue(line.replay.selector(1).sampler()).sample(40, kNoWait));
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
   EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";
@@ -140,13 +140,13 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
 
 TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) {
   const ScratchDirectory directory;
-  Watching::Seen before;
-  Line line(options_of(Watching{&before}, 4 * kSteps));
+  RecordingRemover::Record before;
+  NumberedBuffer line(options_of(RecordingRemover{&before}, 4 * kSteps));
   line.append_many(0, 44, [&](std::uint64_t number) { return static_cast<float>(number); });
-  ASSERT_EQ(line.numbers(), numbers_between(12, 44));
+  ASSERT_EQ(line.numbers(), number_range(12, 44));
   line.replay.save(directory.path());
-  Watching::Seen seen;
-  Line loaded(options_of(Watching{&seen}, 4 * kSteps));
+  RecordingRemover::Record seen;
+  NumberedBuffer loaded(options_of(RecordingRemover{&seen}, 4 * kSteps));
   seen = {};
   loaded.replay.restore(directory.path());
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{4, 8, 8, 8}));
@@ -154,10 +154,10 @@ TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) 
 }
 
 TEST(ARemoverOfTheUsers, ThatAnswersNonsenseIsFirstInFirstOut) {
-  Watching::Seen seen;
-  Line line(options_of(Watching{&seen}, 4 * kSteps));
+  RecordingRemover::Record seen;
+  NumberedBuffer line(options_of(RecordingRemover{&seen}, 4 * kSteps));
   line.append_many(0, 1000);
-  EXPECT_EQ(line.numbers(), numbers_between(1000 - 4 * kSteps, 1000));
+  EXPECT_EQ(line.numbers(), number_range(1000 - 4 * kSteps, 1000));
   EXPECT_EQ(seen.entered, 1000 / kSteps);
   EXPECT_EQ(seen.left, 1000 / kSteps - 4);
 }

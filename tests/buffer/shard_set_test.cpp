@@ -10,22 +10,23 @@ namespace reprise::buffer {
 namespace {
 
 using test::core_of;
-using test::Line;
+using test::NumberedBuffer;
 
 /// Calls `asked` whenever the selector's summary is read.
-class Watched final : public test::WrappedSelector {
+class NotifyingSelector final : public test::WrappedSelector {
  public:
-  Watched(std::unique_ptr<ShardSelector> selector, const std::function<void()>& asked)
-      : WrappedSelector(std::move(selector)), asked_(asked) {}
+  NotifyingSelector(std::unique_ptr<ShardSelector> selector,
+                    const std::function<void()>& on_summary)
+      : WrappedSelector(std::move(selector)), on_summary_(on_summary) {}
   [[nodiscard]] SelectorSummary summary() const noexcept override {
-    if (asked_) {
-      asked_();
+    if (on_summary_) {
+      on_summary_();
     }
     return WrappedSelector::summary();
   }
 
  private:
-  const std::function<void()>& asked_;
+  const std::function<void()>& on_summary_;
 };
 
 bool locked(base::Mutex& mutex) {
@@ -40,34 +41,35 @@ bool locked(base::Mutex& mutex) {
 }
 
 TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
-  std::function<void()> asked;
+  std::function<void()> on_summary;
   const test::Wrapping watched{Uniform{}, [&](std::unique_ptr<ShardSelector> selector) {
-                                 return std::make_unique<Watched>(std::move(selector), asked);
+                                 return std::make_unique<NotifyingSelector>(std::move(selector),
+                                                                            on_summary);
                                }};
-  Line line(test::Small{.selectors = {watched}, .shards = 3});
+  NumberedBuffer line(test::SmallOptions{.selectors = {watched}, .shards = 3});
   ShardSet& shards = core_of(line.replay)->shards();
   int summaries = 0;
-  std::optional<ShardSet::All> all(std::in_place, shards);
+  std::optional<ShardSet::LockAll> all(std::in_place, shards);
   for (std::size_t s = 0; s < shards.size(); ++s) {
     // `selector` gives mutable access, so it marks the hints stale.
     (void)(*all)[s].selector(0);
   }
-  asked = [&] {
+  on_summary = [&] {
     ++summaries;
     EXPECT_TRUE(locked(shards[0].mutex));
   };
   all.reset();
-  asked = nullptr;
+  on_summary = nullptr;
   EXPECT_EQ(summaries, 3);
   EXPECT_FALSE(locked(shards[0].mutex));
 }
 
 TEST(ShardSet, PublishesWhatWasChangedUnderALockWhenItIsReleased) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4);
   ShardSet& shards = core_of(line.replay)->shards();
   {
-    ShardSet::One one(shards, 0);
+    ShardSet::Lock one(shards, 0);
     one.ingest();
     EXPECT_EQ(shards[0].hints().items(), 0U);
   }
@@ -75,20 +77,20 @@ TEST(ShardSet, PublishesWhatWasChangedUnderALockWhenItIsReleased) {
 }
 
 TEST(ShardSet, IngestsForWritersThatWaitForAChunkAndOnlyForThem) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4);
   ShardSet& shards = core_of(line.replay)->shards();
-  { const ShardSet::One one(shards, 0); }
-  { const ShardSet::All all(shards); }
+  { const ShardSet::Lock one(shards, 0); }
+  { const ShardSet::LockAll all(shards); }
   EXPECT_EQ(shards[0].hints().items(), 0U) << "nobody waits";
   {
     const std::stop_token never;
     limiter::WaitTerms terms(nullptr, kNoTimeout, never, nullptr);
     const limiter::Wait waiting(terms, &shards.writers_for_chunk, nullptr);
-    { const ShardSet::One one(shards, 0); }
+    { const ShardSet::Lock one(shards, 0); }
     EXPECT_EQ(shards[0].hints().items(), 4U);
     line.append(4);
-    { const ShardSet::All all(shards); }
+    { const ShardSet::LockAll all(shards); }
     EXPECT_EQ(shards[0].hints().items(), 5U);
   }
 }

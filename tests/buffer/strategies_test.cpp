@@ -50,7 +50,7 @@ TYPED_TEST(Strategies, HaveEachOptionInItsOwnMember) {
     EXPECT_EQ(kind.values(kind.make()), defaults) << kind.name();
     for (std::size_t i = 0; i < defaults.size(); ++i) {
       std::vector<OptionValue> values = defaults;
-      values[i] = another(kind.options()[i]);
+      values[i] = non_default_value(kind.options()[i]);
       EXPECT_NE(values, defaults);
       EXPECT_EQ(kind.values(kind.make(values)), values) << kind.options()[i].name;
     }
@@ -70,22 +70,22 @@ void set(Options& options, const RateLimiter& strategy) {
   options.rate_limiter = strategy;
 }
 
-Options usual_options() {
-  return Small{.max_times_sampled = 1, .chunk_steps = 0};  // `Queue` needs a draw limit.
+Options default_options() {
+  return SmallOptions{.max_times_sampled = 1, .chunk_steps = 0};  // `Queue` needs a draw limit.
 }
 
 TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
   for (const auto& kind : kinds<TypeParam>()) {
-    Options options = usual_options();
+    Options options = default_options();
     set(options, kind.make());
-    Line line(options);
+    NumberedBuffer line(options);
     Writer writer = line.replay.writer({.timeout = 0ns});
     std::uint64_t steps = 0;
     while (line.replay.stats().items == 0 && steps < 100 &&
            line.append(writer, steps) == CommitStatus::Committed) {
       ++steps;
     }
-    EXPECT_TRUE(for_now(line.replay.sampler()).sample(1, kAtOnce)) << kind.name();
+    EXPECT_TRUE(as_lvalue(line.replay.sampler()).sample(1, kNoWait)) << kind.name();
   }
 }
 
@@ -125,8 +125,8 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
 }
 
 template <class Family>
-void expect_first(std::span<const StrategyKind<Family>> all,
-                  std::initializer_list<std::string_view> names) {
+void expect_first_names(std::span<const StrategyKind<Family>> all,
+                        std::initializer_list<std::string_view> names) {
   ASSERT_GE(all.size(), names.size());
   for (std::size_t number = 0; number < names.size(); ++number) {
     EXPECT_EQ(all[number].name(), names.begin()[number]);
@@ -135,7 +135,7 @@ void expect_first(std::span<const StrategyKind<Family>> all,
 
 /// Checkpoints of older versions may hold fewer values than there are options now.
 TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
-  const std::vector<OptionValue> values(StrategyKind<Selector>::kMostOptions + 1, 1.0F);
+  const std::vector<OptionValue> values(StrategyKind<Selector>::kMaxOptions + 1, 1.0F);
   for (const StrategyKind<Selector>& kind : selectors()) {
     expect_refusal([&] { (void)kind.make(values); }, {std::string(kind.name())});
   }
@@ -146,18 +146,18 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
     const StrategyKind<Remover> kind("Own", "", {}, count, nullptr, nullptr);
     return kind.options().size();
   };
-  constexpr std::size_t kMost = StrategyKind<Remover>::kMostOptions;
-  EXPECT_EQ(make(kMost), kMost);
-  expect_refusal([&] { (void)make(kMost + 1); }, {"count is 9", "0 to 8"});
+  constexpr std::size_t kMaxOptions = StrategyKind<Remover>::kMaxOptions;
+  EXPECT_EQ(make(kMaxOptions), kMaxOptions);
+  expect_refusal([&] { (void)make(kMaxOptions + 1); }, {"count is 9", "0 to 8"});
 }
 
 TEST(StrategyTables, KeepTheirNumbers) {
-  expect_first(selectors(), {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap",
-                             "MaxHeap", "Recency", "LossAdjusted", "Mixture"});
-  expect_first(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
-                            "LeastFrequentlySampled", "LowestPriority"});
-  expect_first(windows(), {"Transitions", "Sequences"});
-  expect_first(rate_limiters(), {"MinSize", "SampleToInsertRatio", "Queue", "Unlimited"});
+  expect_first_names(selectors(), {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo",
+                                   "MinHeap", "MaxHeap", "Recency", "LossAdjusted", "Mixture"});
+  expect_first_names(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
+                                  "LeastFrequentlySampled", "LowestPriority"});
+  expect_first_names(windows(), {"Transitions", "Sequences"});
+  expect_first_names(rate_limiters(), {"MinSize", "SampleToInsertRatio", "Queue", "Unlimited"});
 }
 
 TEST(StrategyTables, HaveTheStructsOfTheirNames) {

@@ -5,7 +5,7 @@
 namespace reprise::test {
 
 using record::Bytes;
-using record::Room;
+using record::WritableBytes;
 
 ByteVector random_bytes(Rng& rng, std::size_t n) {
   ByteVector bytes(n);
@@ -15,7 +15,7 @@ ByteVector random_bytes(Rng& rng, std::size_t n) {
   return bytes;
 }
 
-ByteVector dull_bytes(Rng& rng, std::size_t n) {
+ByteVector compressible_bytes(Rng& rng, std::size_t n) {
   ByteVector bytes(n);
   const std::size_t period = rng.between(1, 20);
   for (std::size_t i = 0; i < n; ++i) {
@@ -24,7 +24,7 @@ ByteVector dull_bytes(Rng& rng, std::size_t n) {
   return bytes;
 }
 
-const Contents& ContentsMaker::next() {
+const Contents& ContentsGenerator::next() {
   for (std::uint32_t i = 0; i < chunks_; ++i) {
     ChunkContents& chunk = contents_.chunks[i];
     chunk.id.index = i;
@@ -70,13 +70,13 @@ Contents read_all(const checkpoint::Snapshot& snapshot) {
   checkpoint::Reader reader(snapshot);
   for (const checkpoint::ChunkEntry& entry : snapshot.chunks()) {
     ByteVector bytes(entry.at.place.raw);
-    const Room room(bytes);
+    const WritableBytes room(bytes);
     const std::size_t third = room.size() / 3;
-    reader.chunk(entry, std::array{room.first(third), Room(), room.subspan(third)});
+    reader.read_chunk(entry, std::array{room.first(third), WritableBytes(), room.subspan(third)});
     contents.chunks[entry.id.index] = {entry.id, bytes};
   }
   for (const checkpoint::StateEntry& entry : snapshot.states()) {
-    contents.states[entry.name] = reader.state(entry.name);
+    contents.states[entry.name] = reader.read_state(entry.name);
   }
   return contents;
 }

@@ -11,7 +11,7 @@ using ByteVector = std::vector<std::byte>;
 
 [[nodiscard]] ByteVector random_bytes(Rng& rng, std::size_t n);
 /// Random bytes that compress well.
-[[nodiscard]] ByteVector dull_bytes(Rng& rng, std::size_t n);
+[[nodiscard]] ByteVector compressible_bytes(Rng& rng, std::size_t n);
 
 struct ChunkContents {
   checkpoint::ChunkId id;
@@ -30,10 +30,10 @@ struct Contents {
 
 /// Imitates a buffer between two saves: each call of `next` fills open chunks, closes them, evicts
 /// closed ones and changes the states.
-class ContentsMaker {
+class ContentsGenerator {
  public:
-  ContentsMaker(std::uint64_t seed, std::uint32_t chunks, std::size_t row_bytes = 8,
-                std::uint32_t rows_per_chunk = 6)
+  ContentsGenerator(std::uint64_t seed, std::uint32_t chunks, std::size_t row_bytes = 8,
+                    std::uint32_t rows_per_chunk = 6)
       : rng_(seed), row_bytes_(row_bytes), rows_per_chunk_(rows_per_chunk), chunks_(chunks) {}
 
   const Contents& next();
@@ -41,7 +41,7 @@ class ContentsMaker {
 
  private:
   ByteVector bytes(std::size_t n) {
-    return rng_.chance(0.5) ? random_bytes(rng_, n) : dull_bytes(rng_, n);
+    return rng_.chance(0.5) ? random_bytes(rng_, n) : compressible_bytes(rng_, n);
   }
 
   Rng rng_;

@@ -14,11 +14,11 @@ struct CopiedCheckpoint {
     const checkpoint::Snapshot snapshot = checkpoint::open_latest(files, directory);
     checkpoint::Reader reader(snapshot);
     for (const checkpoint::StateEntry& state : snapshot.states()) {
-      states[state.name] = reader.state(state.name);
+      states[state.name] = reader.read_state(state.name);
     }
     for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
       chunks.emplace_back(chunk.id, Contents(chunk.at.place.raw));
-      reader.chunk(chunk, std::array{record::Room(chunks.back().second)});
+      reader.read_chunk(chunk, std::array{record::WritableBytes(chunks.back().second)});
     }
   }
 

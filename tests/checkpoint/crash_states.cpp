@@ -25,7 +25,7 @@ class Disk {
  public:
   Disk(Unsynced unsynced, Rng& rng) : unsynced_(unsynced), rng_(rng) {}
 
-  void see(const Operation& operation) {
+  void apply_operation(const Operation& operation) {
     switch (operation.kind) {
       case Operation::Kind::Write:
         writes_[operation.file].push_back(&operation);
@@ -54,13 +54,13 @@ class Disk {
 
   MemoryFiles crash() {
     for (const Operation* const change : changes_) {
-      if (happened()) {
+      if (reaches_disk()) {
         apply(*change);
       }
     }
     for (const auto& [file, writes] : writes_) {
       for (const Operation* const write : writes) {
-        crash_in(contents_[file], *write);
+        apply_partly(contents_[file], *write);
       }
     }
     MemoryFiles files;
@@ -71,7 +71,7 @@ class Disk {
   }
 
  private:
-  bool happened() {
+  bool reaches_disk() {
     return unsynced_ == Unsynced::All || (unsynced_ == Unsynced::AtRandom && rng_.chance(0.5));
   }
 
@@ -89,11 +89,11 @@ class Disk {
     }
   }
 
-  void crash_in(std::vector<std::byte>& file, const Operation& write) {
+  void apply_partly(std::vector<std::byte>& file, const Operation& write) {
     const std::size_t size = write.bytes.size();
     const std::byte filler = rng_.chance(0.5) ? std::byte{0} : static_cast<std::byte>(rng_.next());
     if (unsynced_ != Unsynced::AtRandom || rng_.chance(0.5)) {
-      if (happened()) {
+      if (reaches_disk()) {
         write_part(file, write, 0, size, filler);
       }
       return;
@@ -128,7 +128,7 @@ class Disk {
 MemoryFiles files_after_crash(std::span<const Operation> operations, Unsynced unsynced, Rng& rng) {
   Disk disk(unsynced, rng);
   for (const Operation& operation : operations) {
-    disk.see(operation);
+    disk.apply_operation(operation);
   }
   return disk.crash();
 }

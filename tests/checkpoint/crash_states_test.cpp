@@ -7,7 +7,7 @@ namespace reprise::checkpoint {
 namespace {
 
 using test::Contents;
-using test::ContentsMaker;
+using test::ContentsGenerator;
 using test::kDirectory;
 using test::load;
 using test::MemoryFiles;
@@ -21,16 +21,16 @@ constexpr std::uint64_t kFullBytes = 2000;
 
 /// The operations of several saves, with a mark after each completed save, and the contents that
 /// each save wrote.
-struct Life {
+struct SaveHistory {
   std::vector<Operation> operations;
   std::vector<Contents> contents{{}};
 };
 
-Life live(std::uint64_t seed, std::size_t keep, int level, int saves) {
-  Life life;
+SaveHistory run_saves(std::uint64_t seed, std::size_t keep, int level, int saves) {
+  SaveHistory life;
   MemoryFileSystem system;
   // With rows of 300 bytes, blocks have several sectors.
-  ContentsMaker maker(seed, 6, 300);
+  ContentsGenerator maker(seed, 6, 300);
   std::optional<ManifestId> base;
   for (int i = 0; i < saves; ++i) {
     const test::Saved saved =
@@ -55,7 +55,7 @@ std::uint64_t acknowledged(std::span<const Operation> operations) {
 
 /// Loads what a crash left and compares it with the last completed save or a later one. With
 /// `then_save`, saves again afterwards.
-testing::AssertionResult survives(const Life& life, std::uint64_t acknowledged,
+testing::AssertionResult survives(const SaveHistory& life, std::uint64_t acknowledged,
                                   const MemoryFiles& files, bool then_save) {
   MemoryFileSystem system(files);
   std::optional<ManifestId> base;
@@ -95,7 +95,7 @@ TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
   std::size_t seen = 0;
   for (std::uint64_t round = 0; seen < states; ++round) {
     const std::size_t keep = 1 + round % 3;
-    const Life life = live(rng.next(), keep, static_cast<int>(round % 2), 4);
+    const SaveHistory life = run_saves(rng.next(), keep, static_cast<int>(round % 2), 4);
     for (std::size_t n = 0; n <= life.operations.size() && seen < states; ++n) {
       const std::span<const Operation> until(life.operations.data(), n);
       const std::uint64_t number = acknowledged(until);
@@ -123,7 +123,7 @@ TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
 TEST(CrashStates, WouldShowASyncThatIsMissing) {
   const std::uint64_t seed = 42;
   test::Rng rng(seed);
-  const Life life = live(seed, 1, 0, 3);
+  const SaveHistory life = run_saves(seed, 1, 0, 3);
   for (const Operation::Kind kind : {Operation::Kind::SyncFile, Operation::Kind::SyncDirectory}) {
     std::vector<Operation> without;
     std::ranges::copy_if(life.operations, std::back_inserter(without),

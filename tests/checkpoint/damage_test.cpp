@@ -16,7 +16,7 @@ namespace {
 
 using test::ByteVector;
 using test::Contents;
-using test::ContentsMaker;
+using test::ContentsGenerator;
 using test::kDirectory;
 using test::load;
 using test::MemoryFiles;
@@ -26,14 +26,14 @@ using test::save;
 constexpr std::size_t kDetectableBytes = 700;
 
 /// One save that is so small that a test can damage every bit of it.
-struct Small {
+struct SmallSave {
   MemoryFiles files;
   Contents contents;
 };
 
-Small small(int level) {
+SmallSave small_save(int level) {
   MemoryFileSystem system;
-  ContentsMaker maker(17, 4);
+  ContentsGenerator maker(17, 4);
   maker.next();
   save(system, kDirectory, maker.next(), {.compression = {.level = level}});
   return {system.files(), maker.now()};
@@ -51,7 +51,7 @@ void expect_damage(const MemoryFiles& files, const std::string& what) {
 class Damage : public testing::TestWithParam<int> {};
 
 TEST_P(Damage, OfEveryBitIsNoticed) {
-  const Small whole = small(GetParam());
+  const SmallSave whole = small_save(GetParam());
   std::size_t bytes = 0;
   for (const auto& [name, contents] : whole.files) {
     bytes += contents.size();
@@ -67,7 +67,7 @@ TEST_P(Damage, OfEveryBitIsNoticed) {
 }
 
 TEST_P(Damage, ByTruncationAtEveryByteIsNoticed) {
-  const Small whole = small(GetParam());
+  const SmallSave whole = small_save(GetParam());
   for (const auto& [name, contents] : whole.files) {
     for (std::size_t size = 0; size < contents.size(); ++size) {
       MemoryFiles files = whole.files;
@@ -125,7 +125,7 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
   const std::uint64_t seed = 31;
   test::Rng rng(seed);
   MemoryFileSystem original;
-  ContentsMaker maker(3, 12);
+  ContentsGenerator maker(3, 12);
   std::vector<Contents> saved{{}};
   std::optional<ManifestId> base;
   for (int i = 0; i < 4; ++i) {
@@ -184,7 +184,7 @@ TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
   if (test::kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB shares out files that say that they are large";
   }
-  const Small whole = small(1);
+  const SmallSave whole = small_save(1);
   MemoryFileSystem system(whole.files);
   const ByteVector bytes = manifest_bytes(system);
   std::size_t refused = 0;
@@ -213,7 +213,7 @@ TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
 }
 
 TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
-  const Small whole = small(0);
+  const SmallSave whole = small_save(0);
   const auto refused = [&](const std::function<void(Manifest&)>& change, std::string_view why,
                            const std::function<void(ByteVector&)>& change_bytes = {}) {
     MemoryFileSystem system(whole.files);
@@ -248,7 +248,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
 
 /// Otherwise a small file that claims one large state could make a load take any amount of memory.
 TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
-  const Small whole = small(0);
+  const SmallSave whole = small_save(0);
   MemoryFileSystem system(whole.files);
   record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   Manifest manifest = read_manifest(folder, 1);
@@ -262,7 +262,7 @@ TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
 
 /// The record begins before the file's first record, or ends after its last one.
 TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
-  const Small whole = small(0);
+  const SmallSave whole = small_save(0);
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U,
                                      (std::uint64_t{1} << 63U) - 1, ~std::uint64_t{0}}) {
     MemoryFileSystem system(whole.files);
@@ -288,7 +288,7 @@ TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
 }
 
 /// Writes a record of zeros that decompresses from 200 KB to 1 GiB.
-record::RecordPlace put_zeros(record::StoredFile& file) {
+record::RecordPlace write_zero_record(record::StoredFile& file) {
   const ByteVector zeros(record::kBlockBytes);
   const std::vector<record::Bytes> parts(4096, record::Bytes(zeros));
   return record::RecordWriter({.level = 1})
@@ -303,7 +303,7 @@ TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) 
   record::FileHeader{.number = 1}.write(file);
   Manifest manifest;
   manifest.id.number = 1;
-  manifest.states.push_back({"zeros", {{1, 0}, put_zeros(file)}});
+  manifest.states.push_back({"zeros", {{1, 0}, write_zero_record(file)}});
   manifest.files.emplace(DataName{1, 0}, file.size());
   EXPECT_LT(file.size(), 500'000U);
   EXPECT_GE(manifest.states[0].at.place.raw, std::uint64_t{1} << 30U);
@@ -326,7 +326,7 @@ void edit_header(MemoryFileSystem& system, const std::string& name, std::size_t 
 
 TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 3);
+  ContentsGenerator maker(1, 3);
   save(system, kDirectory, maker.next());
   save(system, kDirectory, maker.next());
   edit_header(system, manifest_name(2), 8, std::byte{2});
@@ -342,7 +342,7 @@ TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
 }
 
 TEST(Versions, HeadersOfAnotherFileAreRefused) {
-  const Small whole = small(0);
+  const SmallSave whole = small_save(0);
   // The offsets of version, kind, number and sequence in the header.
   for (const std::size_t at : {8U, 12U, 16U, 24U}) {
     for (const std::string& name : {manifest_name(1), data_name({1, 0})}) {

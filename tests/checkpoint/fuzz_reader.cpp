@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace {
 
 using reprise::checkpoint::Reader;
-using reprise::record::Room;
+using reprise::record::WritableBytes;
 
 /// Reads everything that a snapshot names, each chunk in three parts.
 void read_all(const reprise::checkpoint::Snapshot& snapshot) {
@@ -19,12 +19,13 @@ void read_all(const reprise::checkpoint::Snapshot& snapshot) {
   for (const auto& chunk : snapshot.chunks()) {
     // The snapshot has verified the size, so the file has at least that many bytes.
     bytes.resize(chunk.at.place.raw);
-    const Room room(bytes);
+    const WritableBytes room(bytes);
     const std::size_t third = room.size() / 3;
-    reader.chunk(chunk, std::array{room.first(third), Room(), room.subspan(third)});
+    reader.read_chunk(read_chunk,
+                      std::array{room.first(third), WritableBytes(), room.subspan(third)});
   }
   for (const auto& state : snapshot.states()) {
-    static_cast<void>(reader.state(state.name));
+    static_cast<void>(reader.read_state(read_state.name));
   }
 }
 

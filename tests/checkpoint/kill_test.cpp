@@ -72,7 +72,7 @@ Contents contents_of(std::uint64_t number) {
 /// Runs `child` in a process until it ends or `kill` ends it. Returns the last number that it
 /// reported, or `last` if it reported none.
 template <class Child, class Kill>
-std::uint64_t killed(std::uint64_t last, const Child& child, const Kill& kill) {
+std::uint64_t run_until_killed(std::uint64_t last, const Child& child, const Kill& kill) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe(ends.data()), 0);
   std::fflush(nullptr);
@@ -132,7 +132,7 @@ TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
   // delays.
   for (; (done < kills || acknowledged <= kills / 10) && !testing::Test::HasFailure(); ++done) {
     const auto delay = static_cast<useconds_t>(rng.below(6'000 * (1 + done / kills)));
-    acknowledged = killed(
+    acknowledged = run_until_killed(
         acknowledged, [&](int pipe) { save_for_ever(system, directory, pipe); },
         [&](pid_t process) {
           ::usleep(delay);
@@ -151,7 +151,7 @@ TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
   std::uint64_t found = 0;
   // Two saves make fewer than 250 calls, so each call of an incremental save is reached.
   for (std::size_t nth = 0; nth < 250 && !testing::Test::HasFailure(); ++nth) {
-    acknowledged = killed(
+    acknowledged = run_until_killed(
         acknowledged,
         [&](int pipe) {
           std::size_t calls = 0;

@@ -8,7 +8,7 @@
 
 namespace {
 
-using reprise::test::ContentsMaker;
+using reprise::test::ContentsGenerator;
 using reprise::test::MemoryFileSystem;
 
 void write(const std::string& path, const MemoryFileSystem& system) {
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   for (const int level : {0, 1}) {
     const std::string ending = level == 0 ? "_plain" : "_zstd";
     MemoryFileSystem one;
-    ContentsMaker maker(17, 4, 40);
+    ContentsGenerator maker(17, 4, 40);
     std::optional<reprise::checkpoint::ManifestId> base;
     base = reprise::test::save(one, "corpus", maker.next(), {.compression = {.level = level}}).id;
     write(directory + "/one" + ending, one);

@@ -11,7 +11,7 @@ using record::Bytes;
 using record::Directory;
 using record::File;
 using record::Lock;
-using record::Room;
+using record::WritableBytes;
 
 namespace {
 
@@ -20,7 +20,7 @@ class PackedFile final : public File {
   explicit PackedFile(Bytes contents) : contents_(contents) {}
 
   std::int64_t write_at(Bytes /*bytes*/, std::uint64_t /*offset*/) override { return -EROFS; }
-  std::int64_t read_at(Room room, std::uint64_t offset) override {
+  std::int64_t read_at(WritableBytes room, std::uint64_t offset) override {
     if (offset >= contents_.size()) {
       return 0;
     }

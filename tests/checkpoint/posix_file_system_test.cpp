@@ -19,13 +19,13 @@
 namespace reprise::checkpoint {
 namespace {
 
-using test::ContentsMaker;
+using test::ContentsGenerator;
 using test::load;
 using test::save;
 using Kind = CheckpointError::Kind;
 
 /// Describes how a call does not fail with this kind and errno; empty if it does.
-std::string unless_fails(Kind kind, int error_number, const std::function<void()>& call) {
+std::string describe_unless_fails(Kind kind, int error_number, const std::function<void()>& call) {
   try {
     call();
   } catch (const CheckpointError& error) {
@@ -46,7 +46,7 @@ class PosixFiles : public testing::Test {
 };
 
 TEST_F(PosixFiles, KeepCheckpoints) {
-  ContentsMaker maker(1, 10, 2000, 200);
+  ContentsGenerator maker(1, 10, 2000, 200);
   const ManifestId first = save(system_, directory(), maker.next()).id;
   save(system_, directory(), maker.next(), {.compression = {.level = 1}}, first);
   EXPECT_TRUE(load(system_, directory()).contents == maker.now());
@@ -57,7 +57,7 @@ TEST_F(PosixFiles, KeepCheckpoints) {
 }
 
 TEST_F(PosixFiles, AreInADirectoryThatIsMadeWithThoseAboveIt) {
-  ContentsMaker maker(1, 10, 2000, 200);
+  ContentsGenerator maker(1, 10, 2000, 200);
   const std::string below = in("a/b/");
   EXPECT_THROW(load(system_, below), CheckpointError);
   save(system_, below, maker.next());
@@ -73,7 +73,7 @@ TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
     }
     return n;
   };
-  ContentsMaker maker(1, 10);
+  ContentsGenerator maker(1, 10);
   save(system_, directory(), maker.next());
   const std::size_t before = descriptors();
   save(system_, directory(), maker.next());
@@ -122,7 +122,7 @@ TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
 }
 
 TEST_F(PosixFiles, OfOtherKindsAreDamage) {
-  ContentsMaker maker(1, 3);
+  ContentsGenerator maker(1, 3);
   save(system_, directory(), maker.next());
   const std::string whole = in(manifest_name(1));
   const std::string newest = in(manifest_name(2));
@@ -146,9 +146,10 @@ TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
   save(system_, directory(), {});
   {
     const Saver saver(system_, directory(), {});
-    EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
-    test::expect_of_child(
-        [&] { return unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }); });
+    EXPECT_EQ(describe_unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
+    test::expect_in_child([&] {
+      return describe_unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); });
+    });
   }
   save(system_, directory(), {});
 }
@@ -177,16 +178,16 @@ TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
 
 TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
   auto saver = std::make_unique<Saver>(system_, directory(), SaveOptions{});
-  test::expect_of_child([&] {
+  test::expect_in_child([&] {
     saver.reset();
     return std::string();
   });
-  EXPECT_EQ(unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
+  EXPECT_EQ(describe_unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
 }
 
 /// Runs `work` in a child process for which a file system of 256 KiB is mounted at `path`.
-void on_a_small_disk(const std::string& path, const std::function<std::string()>& work) {
-  test::expect_of_child([&]() -> std::string {
+void run_on_small_disk(const std::string& path, const std::function<std::string()>& work) {
+  test::expect_in_child([&]() -> std::string {
     if (::unshare(CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", path.c_str(), "tmpfs", 0, "size=256k") != 0) {
@@ -198,15 +199,15 @@ void on_a_small_disk(const std::string& path, const std::function<std::string()>
 }
 
 TEST_F(PosixFiles, OnAFullDiskLoseNothing) {
-  on_a_small_disk(scratch_.path(), [&]() -> std::string {
-    ContentsMaker maker(1, 10);
+  run_on_small_disk(scratch_.path(), [&]() -> std::string {
+    ContentsGenerator maker(1, 10);
     const ManifestId first = save(system_, directory(), maker.next()).id;
     test::Contents large = maker.now();
     test::Rng rng(1);
     large.chunks[3] = {{3, 99, 1, true}, test::random_bytes(rng, 300'000)};
     for (int i = 0; i < 3; ++i) {
-      const std::string complaint =
-          unless_fails(Kind::Io, ENOSPC, [&] { save(system_, directory(), large, {}, first); });
+      const std::string complaint = describe_unless_fails(
+          Kind::Io, ENOSPC, [&] { save(system_, directory(), large, {}, first); });
       if (!complaint.empty()) {
         return complaint;
       }
@@ -220,14 +221,14 @@ TEST_F(PosixFiles, OnAFullDiskLoseNothing) {
 }
 
 TEST_F(PosixFiles, OfAReadOnlyFileSystemCanBeLoadedAndNotSaved) {
-  on_a_small_disk(scratch_.path(), [&]() -> std::string {
-    ContentsMaker maker(1, 10);
+  run_on_small_disk(scratch_.path(), [&]() -> std::string {
+    ContentsGenerator maker(1, 10);
     save(system_, directory(), maker.next());
     if (::mount("none", scratch_.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) != 0) {
       return "cannot make it read-only";
     }
     std::string complaint =
-        unless_fails(Kind::Io, EROFS, [&] { save(system_, directory(), maker.now()); });
+        describe_unless_fails(Kind::Io, EROFS, [&] { save(system_, directory(), maker.now()); });
     if (!(load(system_, directory()).contents == maker.now())) {
       complaint += "not loaded";
     }

@@ -15,7 +15,7 @@ namespace {
 
 using test::ByteVector;
 using test::Contents;
-using test::ContentsMaker;
+using test::ContentsGenerator;
 using test::expect_error;
 using test::kDirectory;
 using test::list;
@@ -27,7 +27,7 @@ using test::save;
 
 TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   const test::Saved saved = save(system, kDirectory, maker.next());
   const MemoryFiles before = system.files();
   {
@@ -42,7 +42,7 @@ TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
 
 TEST(StoreLife, LeavesTheDirectoryAsItWasWhereTheCommitFails) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next());
   const MemoryFiles before = system.files();
   test::FaultyFileSystem faulty(
@@ -53,7 +53,7 @@ TEST(StoreLife, LeavesTheDirectoryAsItWasWhereTheCommitFails) {
 
 TEST(StoreLife, FallsBackToTheCheckpointBeforeADamagedOne) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next(), {.keep = 3, .incremental = false});
   const Contents first = maker.now();
   save(system, kDirectory, maker.next(), {.keep = 3, .incremental = false});
@@ -86,7 +86,7 @@ TEST(StoreLife, FallsBackToTheCheckpointBeforeADamagedOne) {
 
 TEST(StoreLife, ADamagedCheckpointDoesNotCountAmongThoseThatAreKept) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next());
   const Contents first = maker.now();
   save(system, kDirectory, maker.next());
@@ -100,7 +100,7 @@ TEST(StoreLife, ADamagedCheckpointDoesNotCountAmongThoseThatAreKept) {
 
 TEST(StoreLife, RemovesWhatCrashedSavesLeft) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next());
   system.put(unfinished_name(8), ByteVector(10));
   system.put(data_name({9, 3}), ByteVector(10));
@@ -126,7 +126,7 @@ TEST(StoreLife, TakesANumberAboveThatOfEveryFile) {
 /// afterwards.
 TEST(StoreLife, ListsAgainWhatASaveRemovedMeanwhile) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next(), {.keep = 1});
   test::FaultyFileSystem unlocked(system,
                                   {test::Call::Lock, 0, test::Fault::How::FailsForGood, EACCES});
@@ -148,7 +148,7 @@ TEST(StoreLife, ListsAgainWhatASaveRemovedMeanwhile) {
 
 TEST(StoreLife, RemovesNothingWhileACheckpointIsBeingRead) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 5);
+  ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next(), {.keep = 1});
   const Contents first = maker.now();
   {
@@ -186,7 +186,7 @@ TEST(StoreLife, PublishesNothingThatAReaderWouldRefuse) {
 
 TEST(StoreLife, ReportsProgressAndIsCancelled) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 10);
+  ContentsGenerator maker(1, 10);
   save(system, kDirectory, maker.next());
   const MemoryFiles before = system.files();
   std::stop_source stop;
@@ -216,7 +216,7 @@ TEST(StoreLife, ReportsProgressAndIsCancelled) {
 
 TEST(StoreLife, LoadsAreCancelled) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 10, 8, 50);
+  ContentsGenerator maker(1, 10, 8, 50);
   save(system, kDirectory, maker.next());
   std::stop_source stop;
   stop.request_stop();
@@ -226,7 +226,7 @@ TEST(StoreLife, LoadsAreCancelled) {
 
 TEST(StoreLife, VerifiesAgainWhatItReads) {
   MemoryFileSystem system;
-  ContentsMaker maker(1, 10, 8, 50);
+  ContentsGenerator maker(1, 10, 8, 50);
   save(system, kDirectory, maker.next());
   const Snapshot snapshot = open_latest(system, kDirectory);
   for (const DataFile& file : snapshot.files()) {
@@ -245,10 +245,11 @@ TEST(StoreLife, RefusesRoomsOfAnotherSizeAndStatesThatAreNotThere) {
   const Snapshot snapshot = open_latest(system, kDirectory);
   Reader reader(snapshot);
   ByteVector room(9);
-  expect_error(CheckpointError::Kind::Damaged,
-               [&] { reader.chunk(snapshot.chunks()[0], std::array{record::Room(room)}); });
+  expect_error(CheckpointError::Kind::Damaged, [&] {
+    reader.read_chunk(snapshot.chunks()[0], std::array{record::WritableBytes(room)});
+  });
   expect_error(CheckpointError::Kind::Missing,
-               [&] { static_cast<void>(reader.state("counters")); });
+               [&] { static_cast<void>(reader.read_state("counters")); });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 using test::ByteVector;
 using test::Contents;
-using test::ContentsMaker;
+using test::ContentsGenerator;
 using test::kDirectory;
 using test::list;
 using test::Listing;
@@ -21,11 +21,12 @@ using test::MemoryFileSystem;
 using test::save;
 
 TEST(Names, ReadBackAsTheyWereMadeAndAreStrict) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kMaxNumber = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(manifest_name(7), "manifest-00000000000000000007");
-  EXPECT_EQ(parse_manifest_name(manifest_name(kMost)), kMost);
+  EXPECT_EQ(parse_manifest_name(manifest_name(kMaxNumber)), kMaxNumber);
   EXPECT_EQ(parse_unfinished_name(unfinished_name(3)), 3U);
-  EXPECT_EQ(parse_data_name(data_name({kMost, kMost - 1})), (DataName{kMost, kMost - 1}));
+  EXPECT_EQ(parse_data_name(data_name({kMaxNumber, kMaxNumber - 1})),
+            (DataName{kMaxNumber, kMaxNumber - 1}));
   for (const char* const name :
        {"manifest-7", "manifest-99999999999999999999", "manifest-0000000000000000000x",
         "manifest-000000000000000000071", "manifest-00000000000000000007.tmp", "",
@@ -41,7 +42,7 @@ TEST(Store, GivesBackWhatWasSaved) {
   for (const int level : {0, 1}) {
     for (const std::uint32_t chunks : {0U, 1U, 20U}) {
       MemoryFileSystem system;
-      ContentsMaker maker(chunks + 1, chunks, 50, 100);
+      ContentsGenerator maker(chunks + 1, chunks, 50, 100);
       const test::Saved saved =
           save(system, kDirectory, maker.next(), {.compression = {.level = level}});
       EXPECT_EQ(saved.result.manifest, 1U);
@@ -71,7 +72,7 @@ TEST(Store, AgreesWithPlainValuesOverManySaves) {
   const std::size_t lives = test::scaled(30, 3);
   for (std::size_t life = 0; life < lives; ++life) {
     MemoryFileSystem system;
-    ContentsMaker maker(rng.next(), static_cast<std::uint32_t>(rng.between(1, 30)));
+    ContentsGenerator maker(rng.next(), static_cast<std::uint32_t>(rng.between(1, 30)));
     const std::size_t keep = rng.between(1, 3);
     std::map<std::uint64_t, Contents> kept;
     std::optional<ManifestId> base;
@@ -130,8 +131,8 @@ TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
 
 TEST(Store, SharesNothingWithACheckpointThatIsNotTheBase) {
   MemoryFileSystem system;
-  ContentsMaker one(1, 10);
-  ContentsMaker other(2, 10);
+  ContentsGenerator one(1, 10);
+  ContentsGenerator other(2, 10);
   const test::Saved first = save(system, kDirectory, one.next());
   EXPECT_EQ(save(system, kDirectory, other.next()).result.chunks_reused, 0U) << "no base";
   ManifestId wrong = first.id;
@@ -204,7 +205,7 @@ TEST(Store, DoesNotMoveARecordThatIsNotTheOneTheManifestNames) {
 
 TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
   const std::uint64_t seed = 5;
-  ContentsMaker maker(seed, 60, 100);
+  ContentsGenerator maker(seed, 60, 100);
   MemoryFileSystem system;
   system.record(false);
   std::optional<ManifestId> base;
@@ -282,7 +283,7 @@ TEST(Store, CutsLargeSavesIntoFiles) {
   system.record(false);
   test::Rng rng(1);
   Contents contents;
-  const ByteVector bytes = test::dull_bytes(rng, std::size_t{33} << 20U);
+  const ByteVector bytes = test::compressible_bytes(rng, std::size_t{33} << 20U);
   for (std::uint32_t i = 0; i < 3; ++i) {
     contents.chunks[i] = {{i, 0, 1, true}, bytes};
   }

@@ -13,7 +13,7 @@ namespace reprise::checkpoint {
 namespace {
 
 using test::Contents;
-using test::ContentsMaker;
+using test::ContentsGenerator;
 using test::load;
 using test::save;
 using Calls = std::vector<std::string>;
@@ -45,7 +45,7 @@ class Syncs : public testing::Test {
   test::ScratchDirectory scratch_;
   const std::string parent_ = std::filesystem::canonical(scratch_.path());
   const std::string directory_ = parent_ + "/checkpoints";
-  ContentsMaker maker_{1, 6, 300};
+  ContentsGenerator maker_{1, 6, 300};
   record::PosixFileSystem system_;
 };
 

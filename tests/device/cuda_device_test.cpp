@@ -30,13 +30,13 @@ struct Fake {
 };
 Fake* fake = nullptr;
 
-Result answer(const char* call, bool needs_context = true) {
+Result call_result(const char* call, bool needs_context = true) {
   fake->without_context += needs_context && fake->current == 0 ? 1 : 0;
   return fake->failing == call ? fake->error : 0;
 }
 
 Result make_handle(const char* call, Handle* handle) {
-  if (const Result result = answer(call); result != 0) {
+  if (const Result result = call_result(call); result != 0) {
     return result;
   }
   *handle = new char;
@@ -49,11 +49,11 @@ Result free_handle(const char* call, Handle handle) {
     delete static_cast<char*>(handle);
     --fake->handles;
   }
-  return answer(call);
+  return call_result(call);
 }
 
-Result give_block(const char* call, bool on_host, std::size_t bytes, void** block) {
-  if (const Result result = answer(call); result != 0) {
+Result allocate_block(const char* call, bool on_host, std::size_t bytes, void** block) {
+  if (const Result result = call_result(call); result != 0) {
     return result;
   }
   *block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -61,34 +61,36 @@ Result give_block(const char* call, bool on_host, std::size_t bytes, void** bloc
   return 0;
 }
 
-Result take_block(const char* call, bool on_host, void* block) {
+Result free_block(const char* call, bool on_host, void* block) {
   std::free(block);
   --fake->blocks[on_host];
-  return answer(call);
+  return call_result(call);
 }
 
-Result note(const char* call, std::vector<Handle> handles) {
+Result record_stream_call(const char* call, std::vector<Handle> handles) {
   std::string entry = call;
   for (const Handle handle : handles) {
     entry += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(handle));
   }
   fake->calls.push_back(entry);
-  return answer(call);
+  return call_result(call);
 }
 
 Driver fake_driver() {
   return {
-      .init = [](unsigned flags) -> Result { return flags == 0 ? answer("cuInit", false) : 1; },
+      .init = [](unsigned flags) -> Result {
+        return flags == 0 ? call_result("cuInit", false) : 1;
+      },
       .error_name = [](Result result, const char** name) -> Result {
         *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
         return result == 700 ? 0 : 1;
       },
       .get_device = [](Ordinal* device, int ordinal) -> Result {
         *device = ordinal;
-        return ordinal == 3 ? answer("cuDeviceGet", false) : 101;
+        return ordinal == 3 ? call_result("cuDeviceGet", false) : 101;
       },
       .retain_context = [](Handle* context, Ordinal device) -> Result {
-        const Result result = device == 3 ? answer("cuDevicePrimaryCtxRetain", false) : 101;
+        const Result result = device == 3 ? call_result("cuDevicePrimaryCtxRetain", false) : 101;
         *context = result == 0 ? fake : nullptr;
         fake->contexts += result == 0 ? 1 : 0;
         return result;
@@ -98,7 +100,7 @@ Driver fake_driver() {
         return 0;
       },
       .push_context = [](Handle context) -> Result {
-        const Result result = context == fake ? answer("cuCtxPushCurrent", false) : 201;
+        const Result result = context == fake ? call_result("cuCtxPushCurrent", false) : 201;
         fake->current += result == 0 ? 1 : 0;
         return result;
       },
@@ -107,33 +109,35 @@ Driver fake_driver() {
         return --fake->current >= 0 ? 0 : 201;
       },
       .allocate_host = [](void** block, std::size_t bytes, unsigned flags) -> Result {
-        return flags == 1 ? give_block("cuMemHostAlloc", true, bytes, block) : 1;
+        return flags == 1 ? allocate_block("cuMemHostAlloc", true, bytes, block) : 1;
       },
-      .free_host = [](void* block) -> Result { return take_block("cuMemFreeHost", true, block); },
+      .free_host = [](void* block) -> Result { return free_block("cuMemFreeHost", true, block); },
       .allocate = [](DevicePointer* away, std::size_t bytes) -> Result {
-        return give_block("cuMemAlloc", false, bytes, reinterpret_cast<void**>(away));
+        return allocate_block("cuMemAlloc", false, bytes, reinterpret_cast<void**>(away));
       },
       .free = [](DevicePointer away) -> Result {
-        return take_block("cuMemFree", false, reinterpret_cast<void*>(away));
+        return free_block("cuMemFree", false, reinterpret_cast<void*>(away));
       },
       .make_stream = [](Handle* stream, unsigned flags) -> Result {
         return flags == 1 ? make_handle("cuStreamCreate", stream) : 1;
       },
       .free_stream = [](Handle stream) -> Result { return free_handle("cuStreamDestroy", stream); },
       .stream_wait = [](Handle stream, Handle event, unsigned flags) -> Result {
-        return flags == 0 ? note("cuStreamWaitEvent", {stream, event}) : 1;
+        return flags == 0 ? record_stream_call("cuStreamWaitEvent", {stream, event}) : 1;
       },
       .make_event = [](Handle* event, unsigned flags) -> Result {
         return flags == 2 ? make_handle("cuEventCreate", event) : 1;
       },
       .free_event = [](Handle event) -> Result { return free_handle("cuEventDestroy", event); },
       .record = [](Handle event, Handle stream) -> Result {
-        return note("cuEventRecord", {stream, event});
+        return record_stream_call("cuEventRecord", {stream, event});
       },
-      .synchronize = [](Handle event) -> Result { return note("cuEventSynchronize", {event}); },
+      .synchronize = [](Handle event) -> Result {
+        return record_stream_call("cuEventSynchronize", {event});
+      },
       .copy = [](DevicePointer to, const void* from, std::size_t bytes, Handle stream) -> Result {
         std::memcpy(reinterpret_cast<void*>(to), from, bytes);
-        return note("cuMemcpyHtoDAsync", {stream});
+        return record_stream_call("cuMemcpyHtoDAsync", {stream});
       },
   };
 }
@@ -157,7 +161,7 @@ class FakeCuda : public testing::Test {
 
 /// Makes a device and a ring on it, and draws a batch.
 void use_a_ring(std::string& why) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   const std::unique_ptr<Device> cuda = open_cuda(fake_driver(), 3, why);
   if (cuda == nullptr) {
@@ -248,7 +252,7 @@ TEST_F(FakeCuda, OrdersCopiesAndWorkByEvents) {
 
 TEST(CudaDriver, IsTooOldWithoutAnyOfItsNames) {
   std::vector<std::string> names;
-  const auto there = reinterpret_cast<void*>(&answer);
+  const auto there = reinterpret_cast<void*>(&call_result);
   Driver driver;
   EXPECT_EQ(driver.look_up([&](const char* name) {
     names.emplace_back(name);
@@ -263,9 +267,9 @@ TEST(CudaDriver, IsTooOldWithoutAnyOfItsNames) {
 }
 
 /// Copies memory of a real device to the host, after its copies and its work have ended.
-class Fetch {
+class DeviceReader {
  public:
-  Fetch() {
+  DeviceReader() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const auto take = [&]<class Function>(Function*& function, const char* name) {
       function = reinterpret_cast<Function*>(dlsym(library, name));
@@ -279,12 +283,12 @@ class Fetch {
     EXPECT_EQ(retain_(&context, 0), 0);
     EXPECT_EQ(make_current_(context), 0);
   }
-  ~Fetch() {
+  ~DeviceReader() {
     EXPECT_EQ(make_current_(nullptr), 0);
     EXPECT_EQ(release_(0), 0);
   }
-  Fetch(const Fetch&) = delete;
-  Fetch& operator=(const Fetch&) = delete;
+  DeviceReader(const DeviceReader&) = delete;
+  DeviceReader& operator=(const DeviceReader&) = delete;
 
   template <class T>
   std::vector<T> operator()(const T* from, std::size_t n) const {
@@ -315,9 +319,9 @@ TEST(CudaDevice, HasTheBatchesOfASampler) {
   if (cuda == nullptr) {
     GTEST_SKIP() << why;
   }
-  Line line;
+  NumberedBuffer line;
   fill(line);
-  const Fetch fetch;
+  const DeviceReader fetch;
   Sampler sampler = line.replay.sampler({.seed = 4});
   Sampler ahead = line.replay.sampler({.seed = 4});
   DeviceRing ring(ahead, 16, *cuda);

@@ -19,7 +19,7 @@ Numbers numbers_of(std::span<const std::uint64_t> span) {
 /// seed draws.
 template <class AnyDevice>
 void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   Sampler sampler = line.replay.sampler({.seed = 4});
   Sampler ahead = line.replay.sampler({.seed = 4});
@@ -66,7 +66,7 @@ TEST_P(RingOn, TheDeviceWorkReadsTheBatchesOfASampler) {
 }
 
 TEST_P(RingOn, TakesItsMemoryOnceAndWaitsForCopiesBeforeItGivesItBack) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   {
     Sampler sampler = line.replay.sampler();
@@ -89,7 +89,7 @@ TEST(DeviceRing, TheDeviceMayCopyAndWorkOnThreadsOfItsOwn) {
 }
 
 TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   Scripted device({.copies = false, .work = false});
   Sampler sampler = line.replay.sampler();
@@ -99,10 +99,10 @@ TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
 }
 
 TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
-  Line line({.capacity_steps = 64,
-             .selectors = {kRaw},
-             .rate_limiter = SampleToInsertRatio{
-                 .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
+  NumberedBuffer line({.capacity_steps = 64,
+                       .selectors = {kRawProportional},
+                       .rate_limiter = SampleToInsertRatio{
+                           .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 40.0}});
   fill(line);  // The 40 steps allow four batches of 16, but no fifth.
   Scripted device({.copies = true, .work = true});
   Sampler sampler = line.replay.sampler();
@@ -113,7 +113,7 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
     ASSERT_TRUE(batch) << i << ": " << batch.status().message();
     EXPECT_EQ(batch.status().code, SampleStatus::Code::Ok);
   }
-  const SampleResult none = ring.next(nullptr, kAtOnce);
+  const SampleResult none = ring.next(nullptr, kNoWait);
   EXPECT_FALSE(none);
   EXPECT_EQ(none.status().code, SampleStatus::Code::TimedOut);
   EndsTheWait hook;
@@ -129,7 +129,7 @@ TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
 }
 
 TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   Scripted device({.copies = true, .work = true});
   Sampler sampler = line.replay.sampler();
@@ -151,10 +151,10 @@ TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
    public:
     using ForwardingSource::ForwardingSource;
     Batch make_batch(std::size_t n, std::pmr::memory_resource* /*memory*/) const override {
-      return of_.make_batch(n);
+      return source_.make_batch(n);
     }
   };
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Elsewhere elsewhere(sampler);
   Scripted device({.copies = true, .work = true});
@@ -163,7 +163,7 @@ TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
 }
 
 TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   Scripted device({.copies = true, .work = true});
   device.fail_at = 3;  // The number of the allocation of the second slab's memory on the device.
@@ -206,9 +206,10 @@ TEST(DeviceRing, HasItsBatchesOfUniqueFrames) {
 }
 
 TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
-  Line lines[] = {Line({.capacity_steps = 64, .selectors = {kRaw}, .key_tag = 1}),
-                  Line({.capacity_steps = 64, .selectors = {kRaw}, .key_tag = 2})};
-  for (Line& line : lines) {
+  NumberedBuffer lines[] = {
+      NumberedBuffer({.capacity_steps = 64, .selectors = {kRawProportional}, .key_tag = 1}),
+      NumberedBuffer({.capacity_steps = 64, .selectors = {kRawProportional}, .key_tag = 2})};
+  for (NumberedBuffer& line : lines) {
     fill(line);
   }
   const std::vector<MixedPart> parts{{lines[0].replay, 3}, {lines[1].replay, 5}};
@@ -228,7 +229,7 @@ TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
 }
 
 TEST(PinnedMemory, IsThatOfTheDeviceAndRefusesAnAlignmentThatItHasNot) {
-  Line line;
+  NumberedBuffer line;
   fill(line);
   Scripted device({.copies = true, .work = true});
   PinnedMemory memory(device);

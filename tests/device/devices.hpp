@@ -25,7 +25,7 @@
 namespace reprise::test {
 
 /// Appends steps 0 to 39 with priorities 1 to 40.
-inline void fill(Line& line) {
+inline void fill(NumberedBuffer& line) {
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
@@ -75,23 +75,23 @@ class Scripted final : public Device {
     }
     auto* const mark = static_cast<Mark*>(made);
     ++copies_under_way;
-    put(copies_, [=, this, asked = ++mark->asked] {
+    enqueue(copies_, [=, this, requested = ++mark->requested] {
       std::memcpy(to, from, bytes);
-      mark->come = asked;
+      mark->completed = requested;
       --copies_under_way;
       return true;
     });
   }
   void copy_after(Stream /*one*/) override {
-    put(copies_, [this, asked = asked_work_] { return done_work_ >= asked; });
+    enqueue(copies_, [this, requested = requested_work_] { return completed_work_ >= requested; });
   }
   void follow(Stream /*one*/, Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
-    put_work([mark, asked = mark->asked] { return mark->come >= asked; });
+    put_work([mark, requested = mark->requested] { return mark->completed >= requested; });
   }
   void wait(Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
-    while (mark->come < mark->asked) {
+    while (mark->completed < mark->requested) {
       ASSERT_TRUE(step(copies_) || step(work_)) << "nothing can go on";
     }
   }
@@ -119,8 +119,8 @@ class Scripted final : public Device {
 
  private:
   struct Mark {
-    int asked = 0;
-    int come = 0;
+    int requested = 0;
+    int completed = 0;
   };
   /// Operations in order. A function returns false if it cannot be done yet.
   using Queue = std::deque<std::function<bool()>>;
@@ -132,16 +132,16 @@ class Scripted final : public Device {
     queue.pop_front();
     return true;
   }
-  void put(Queue& queue, std::function<bool()> one) {
+  void enqueue(Queue& queue, std::function<bool()> one) {
     queue.push_back(std::move(one));
     while ((eager_copies_ && step(copies_)) || (eager_work_ && step(work_))) {
     }
   }
   void put_work(std::function<bool()> one) {
-    ++asked_work_;
-    put(work_, [this, one = std::move(one)] {
+    ++requested_work_;
+    enqueue(work_, [this, one = std::move(one)] {
       const bool done = one();
-      done_work_ += done ? 1 : 0;
+      completed_work_ += done ? 1 : 0;
       return done;
     });
   }
@@ -150,8 +150,8 @@ class Scripted final : public Device {
   const bool eager_work_;
   Queue copies_;
   Queue work_;
-  int asked_work_ = 0;
-  int done_work_ = 0;
+  int requested_work_ = 0;
+  int completed_work_ = 0;
 };
 
 /// A device with a thread for its copies and one for the learner's work. Only the ring orders the
@@ -169,59 +169,59 @@ class Threaded final : public Device {
 
   void copy(void* to, const void* from, std::size_t bytes, Event made) override {
     auto* const mark = static_cast<Mark*>(made);
-    copies_.put([=, asked = ++mark->asked] {
+    copies_.enqueue([=, requested = ++mark->requested] {
       std::memcpy(to, from, bytes);
-      mark->come.store(asked, std::memory_order_release);
-      mark->come.notify_all();
+      mark->completed.store(requested, std::memory_order_release);
+      mark->completed.notify_all();
     });
   }
   void copy_after(Stream /*one*/) override {
     const auto done = std::make_shared<std::latch>(1);
-    work_.put([done] { done->count_down(); });
-    copies_.put([done] { done->wait(); });
+    work_.enqueue([done] { done->count_down(); });
+    copies_.enqueue([done] { done->wait(); });
   }
   void follow(Stream /*one*/, Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
-    work_.put([mark, asked = mark->asked] { mark->wait(asked); });
+    work_.enqueue([mark, requested = mark->requested] { mark->wait(requested); });
   }
   void wait(Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
-    mark->wait(mark->asked);
+    mark->wait(mark->requested);
   }
 
-  void work(std::function<void()> one) { work_.put(std::move(one)); }
+  void work(std::function<void()> one) { work_.enqueue(std::move(one)); }
   void finish() {
     const auto done = std::make_shared<std::latch>(1);
-    work_.put([done] { done->count_down(); });
+    work_.enqueue([done] { done->count_down(); });
     done->wait();
   }
 
  private:
   struct Mark {
     void wait(int until) const {
-      for (int now = 0; (now = come.load(std::memory_order_acquire)) < until;) {
-        come.wait(now, std::memory_order_acquire);
+      for (int now = 0; (now = completed.load(std::memory_order_acquire)) < until;) {
+        completed.wait(now, std::memory_order_acquire);
       }
     }
-    int asked = 0;  ///< Accessed only by the caller's thread.
-    std::atomic<int> come{0};
+    int requested = 0;  ///< Accessed only by the caller's thread.
+    std::atomic<int> completed{0};
   };
 
   /// Runs functions in order on a thread of its own.
   class Queue {
    public:
-    void put(std::function<void()> one) {
+    void enqueue(std::function<void()> one) {
       {
         const std::lock_guard lock(mutex_);
         waiting_.push_back(std::move(one));
       }
-      news_.notify_one();
+      ready_.notify_one();
     }
 
    private:
     void run(const std::stop_token& stop) {
       std::unique_lock lock(mutex_);
-      while (news_.wait(lock, stop, [&] { return !waiting_.empty(); })) {
+      while (ready_.wait(lock, stop, [&] { return !waiting_.empty(); })) {
         const auto one = std::move(waiting_.front());
         waiting_.pop_front();
         lock.unlock();
@@ -231,7 +231,7 @@ class Threaded final : public Device {
     }
 
     std::mutex mutex_;
-    std::condition_variable_any news_;
+    std::condition_variable_any ready_;
     std::deque<std::function<void()>> waiting_;
     std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
   };

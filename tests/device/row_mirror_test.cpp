@@ -8,9 +8,9 @@ namespace reprise::test {
 namespace {
 
 /// A device's copy of the rows of a mirror, in memory of its own, read as a device reads it.
-class Copy {
+class MirrorCopy {
  public:
-  explicit Copy(RowMirror& mirror) : mirror_(mirror) {}
+  explicit MirrorCopy(RowMirror& mirror) : mirror_(mirror) {}
 
   /// Copies the mirror's new rows. Returns their number.
   std::size_t update() {
@@ -46,8 +46,8 @@ class Copy {
 };
 
 /// Describes the first thing wrong with the window of an item, in the copy and in the batch.
-std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, const Batch& batch,
-                     std::size_t item, std::uint32_t stack) {
+std::string mismatch(const World& world, const RowMirror& mirror, MirrorCopy& copy,
+                     const Batch& batch, std::size_t item, std::uint32_t stack) {
   const std::size_t first = copy.first(item);
   const std::uint64_t packed = copy.word(first, 8);
   const auto length = static_cast<std::uint32_t>(packed >> 8U & 0xffffU);
@@ -61,8 +61,9 @@ std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, co
         const std::size_t values = all.size() / batch.size() / world.bytes(field);
         const auto at = static_cast<std::size_t>(k);
         if (k >= 0 && k < std::int64_t{length} && at < values &&
-            !world.holds(all.subspan((item * values + at) * world.bytes(field), world.bytes(field)),
-                         field, name.after(k))) {
+            !world.matches(
+                all.subspan((item * values + at) * world.bytes(field), world.bytes(field)), field,
+                name.after(k))) {
           return "field " + std::to_string(field.index()) + " in the batch, of " + name.words();
         }
         continue;
@@ -72,7 +73,7 @@ std::string mismatch(const World& world, const RowMirror& mirror, Copy& copy, co
       }
       const std::byte* const at = copy.row(static_cast<std::size_t>(std::int64_t(first) + k)) +
                                   mirror.layout().offsets[field.index()];
-      if (!world.holds({at, world.bytes(field)}, field, name.after(k))) {
+      if (!world.matches({at, world.bytes(field)}, field, name.after(k))) {
         return "field " + std::to_string(field.index()) + " of step " + std::to_string(k) + " of " +
                name.words();
       }
@@ -102,14 +103,14 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
     World world(World::Fields{
         .discount = true, .states = !transitions, .compressed = true, .mutable_columns = true});
     const AnyField latent = *world.schema().find("latent");
-    ReplayBuffer replay(world.schema(), Small{.capacity_steps = 100,
-                                              .window = GetParam(),
-                                              .max_writers = 3,
-                                              .chunk_steps = 16,
-                                              .shards = 2});
+    ReplayBuffer replay(world.schema(), SmallOptions{.capacity_steps = 100,
+                                                     .window = GetParam(),
+                                                     .max_writers = 3,
+                                                     .chunk_steps = 16,
+                                                     .shards = 2});
     Sampler sampler = replay.sampler({.seed = seed});
     RowMirror mirror(sampler);
-    Copy copy(mirror);
+    MirrorCopy copy(mirror);
     std::vector<Writer> writers;
     writers.push_back(replay.writer());
     writers.push_back(replay.writer());
@@ -129,7 +130,7 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
       const StepName name =
           World::name_of(copy.word(copy.first(0), 0), copy.word(copy.first(0), 8) >> 24U);
       if (transitions) {  // A step of sequences may be in two chunks, with two values.
-        replay.update({&key, 1}, latent, world.change(latent, name, rng.next()));
+        replay.update({&key, 1}, latent, world.rewrite(latent, name, rng.next()));
       }
     }
   }
@@ -138,14 +139,14 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
 TEST_P(RowMirrorOf, IsRightBesideWriters) {
   const World world;
   const std::uint32_t stack = std::visit([](auto& kind) { return kind.frame_stack; }, GetParam());
-  ReplayBuffer replay(world.schema(), Small{.capacity_steps = 200,
-                                            .window = GetParam(),
-                                            .max_writers = 3,
-                                            .chunk_steps = 16,
-                                            .shards = 2});
+  ReplayBuffer replay(world.schema(), SmallOptions{.capacity_steps = 200,
+                                                   .window = GetParam(),
+                                                   .max_writers = 3,
+                                                   .chunk_steps = 16,
+                                                   .shards = 2});
   Sampler sampler = replay.sampler({.seed = 3});
   RowMirror mirror(sampler);
-  Copy copy(mirror);
+  MirrorCopy copy(mirror);
   std::vector<std::jthread> threads;
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     threads.emplace_back([&, seed](const std::stop_token& stop) {
@@ -167,13 +168,13 @@ TEST_P(RowMirrorOf, IsRightBesideWriters) {
 }
 
 TEST(RowMirror, BringsARowOnce) {
-  Line line(Small{.capacity_steps = 1000, .chunk_steps = 100});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 1000, .chunk_steps = 100});
   line.append_many(0, 500);
   Sampler sampler = line.replay.sampler();
   std::size_t rows = 0;
   {
     RowMirror mirror(sampler);
-    Copy copy(mirror);
+    MirrorCopy copy(mirror);
     EXPECT_FALSE(mirror.layout().offsets.empty());
     require_batch(sampler.sample(500, {.draws = Draws::Epoch}));
     rows = copy.update();
@@ -192,10 +193,11 @@ TEST(RowMirror, BringsARowOnce) {
 
 TEST(RowMirror, HasRoomForTheCapacityAndOpenChunksAndMoreOnlyWhereEpisodesAreShort) {
   for (const std::size_t length : {std::size_t{200}, std::size_t{1}}) {
-    Line line(Small{.capacity_steps = 1000, .max_writers = 2, .chunk_steps = 50, .shards = 2});
+    NumberedBuffer line(
+        SmallOptions{.capacity_steps = 1000, .max_writers = 2, .chunk_steps = 50, .shards = 2});
     Sampler sampler = line.replay.sampler();
     RowMirror mirror(sampler);
-    Copy copy(mirror);
+    MirrorCopy copy(mirror);
     const std::size_t usual = mirror.rows();
     EXPECT_LE(usual, 1300U);
     for (std::uint64_t step = 0; step < 6000; ++step) {
@@ -211,19 +213,19 @@ TEST(RowMirror, HasRoomForTheCapacityAndOpenChunksAndMoreOnlyWhereEpisodesAreSho
 }
 
 TEST(RowMirror, IsOfOnePartOfAMix) {
-  Line first(Small{.capacity_steps = 100});
-  Line second(Small{.capacity_steps = 100});
+  NumberedBuffer first(SmallOptions{.capacity_steps = 100});
+  NumberedBuffer second(SmallOptions{.capacity_steps = 100});
   first.append_many(0, 50);
   second.append_many(50, 50);
   MixedSampler both({{first.replay, 4}, {second.replay, 8}});
   RowMirror of_first(both, 0);
   RowMirror of_second(both, 1);
-  Copy copies[] = {Copy(of_first), Copy(of_second)};
+  MirrorCopy copies[] = {MirrorCopy(of_first), MirrorCopy(of_second)};
   const std::size_t at = of_first.layout().offsets.front();
   for (int round = 0; round < 20; ++round) {
     const SampleResult batch = both.sample();
     ASSERT_TRUE(batch);
-    for (Copy& copy : copies) {
+    for (MirrorCopy& copy : copies) {
       copy.update();
     }
     for (std::size_t i = 0; i < 12; ++i) {
@@ -235,7 +237,7 @@ TEST(RowMirror, IsOfOnePartOfAMix) {
 }
 
 TEST(RowMirror, RefusesASamplerThatHasAMirrorAndAPartThatIsNotThere) {
-  Line line(Small{.capacity_steps = 100});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 100});
   Sampler sampler = line.replay.sampler();
   const RowMirror mirror(sampler);
   expect_refusal<std::invalid_argument>([&] { const RowMirror another(sampler); },

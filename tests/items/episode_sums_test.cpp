@@ -18,13 +18,13 @@ Sums sums_of(const ReplayBuffer& replay, std::span<const ItemKey> keys, std::siz
 }
 
 /// The keys of all items. Works with every kind of window.
-std::vector<ItemKey> keys_in(Line& line) {
+std::vector<ItemKey> keys_in(NumberedBuffer& line) {
   std::map<std::uint64_t, ItemKey> keys;
   const std::size_t steps = line.replay.size();
   if (steps != 0) {
     // The sampler is named, because the batch is in its memory.
     Sampler sampler = line.replay.selector(1).sampler();
-    const SampleResult all = sampler.sample(4 * steps, kAtOnce);
+    const SampleResult all = sampler.sample(4 * steps, kNoWait);
     for (std::size_t i = 0; all && i < all->size(); ++i) {
       keys[all->keys()[i].bits] = all->keys()[i];
     }
@@ -37,7 +37,7 @@ std::vector<ItemKey> keys_in(Line& line) {
 }
 
 /// Compares with sums over all items. Priorities are small integers, so weights and sums are exact.
-void expect_right(Line& line) {
+void expect_correct_sums(NumberedBuffer& line) {
   const std::vector<ItemKey> keys = keys_in(line);
   const Batch items = line.replay.gather(keys);
   std::vector<float> priorities(keys.size());
@@ -77,12 +77,12 @@ TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
-    Line line(Small{.capacity_steps = rng.between(60, 250),
-                    .window = random_window(rng),
-                    .episode_index = true,
-                    .max_writers = 3,
-                    .chunk_steps = rng.between(14, 40),
-                    .shards = rng.between(1, 3)});
+    NumberedBuffer line(SmallOptions{.capacity_steps = rng.between(60, 250),
+                                     .window = random_window(rng),
+                                     .episode_index = true,
+                                     .max_writers = 3,
+                                     .chunk_steps = rng.between(14, 40),
+                                     .shards = rng.between(1, 3)});
     std::vector<Writer> writers;
     const auto hire = [&] {
       writers.clear();
@@ -113,7 +113,7 @@ TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
       } else if (rng.chance(0.05)) {
         line.replay.clear();
       }
-      expect_right(line);
+      expect_correct_sums(line);
     }
     EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
@@ -121,7 +121,8 @@ TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
 
 TEST(EpisodeSums, GoOverAllChunksAndShardsOfALongEpisode) {
   constexpr std::uint64_t kSteps = 5000;
-  Line line(Small{.capacity_steps = 6000, .episode_index = true, .chunk_steps = 12, .shards = 4});
+  NumberedBuffer line(
+      SmallOptions{.capacity_steps = 6000, .episode_index = true, .chunk_steps = 12, .shards = 4});
   line.append_many(0, kSteps, [](std::uint64_t i) { return static_cast<float>(i % 16); });
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   ASSERT_EQ(keys.size(), kSteps);
@@ -135,8 +136,10 @@ TEST(EpisodeSums, GoOverAllChunksAndShardsOfALongEpisode) {
 }
 
 TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
-  Line line(Small{
-      .selectors = {kRaw, Fifo{}}, .max_times_sampled = 1, .episode_index = true, .shards = 2});
+  NumberedBuffer line(SmallOptions{.selectors = {kRawProportional, Fifo{}},
+                                   .max_times_sampled = 1,
+                                   .episode_index = true,
+                                   .shards = 2});
   line.append_many(0, 10, [](std::uint64_t i) { return static_cast<float>(i + 1); });
   std::vector<ItemKey> keys;
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -144,7 +147,7 @@ TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
   }
   const SampleResult drawn =
       // `Fifo` draws the items of priorities 1 to 4, which are exhausted then.
-      for_now(line.replay.selector(1).sampler()).sample(4, kAtOnce);
+      as_lvalue(line.replay.selector(1).sampler()).sample(4, kNoWait);
   ASSERT_TRUE(drawn);
   line.replay.remove(std::span(keys).last(1));
   const Sums sums = sums_of(line.replay, keys);
@@ -158,7 +161,8 @@ TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
 }
 
 TEST(EpisodeSums, RefuseWhatTheyCannotAddUp) {
-  Line line(Small{.selectors = {kRaw, RankBased{}}, .episode_index = true});
+  NumberedBuffer line(
+      SmallOptions{.selectors = {kRawProportional, RankBased{}}, .episode_index = true});
   line.append_many(0, 3);
   const std::vector<ItemKey> keys = line.key_list();
   std::vector<double> room(keys.size());
@@ -184,7 +188,8 @@ TEST(EpisodeSums, RefuseWhatTheyCannotAddUp) {
 }
 
 TEST(EpisodeSums, OfAnEpisodeAreBetweenItsLowestAndHighestBesideUpdates) {
-  Line line(Small{.capacity_steps = 3000, .episode_index = true, .chunk_steps = 32, .shards = 3});
+  NumberedBuffer line(
+      SmallOptions{.capacity_steps = 3000, .episode_index = true, .chunk_steps = 32, .shards = 3});
   line.append_many(0, 500, 1.0F);
   const std::vector<ItemKey> keys = line.key_list();
   std::atomic<bool> done{false};

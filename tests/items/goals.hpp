@@ -12,10 +12,11 @@ struct Goals {
 };
 
 /// The value of all goals before the call, which stands for a goal that was not changed.
-inline constexpr std::uint64_t kOwn = 1U << 30U;
+inline constexpr std::uint64_t kUnchangedGoal = 1U << 30U;
 
 inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
-  Goals made{std::vector(keys.size(), kOwn), std::vector<std::int32_t>(keys.size(), 99), 0};
+  Goals made{std::vector(keys.size(), kUnchangedGoal), std::vector<std::int32_t>(keys.size(), 99),
+             0};
   made.relabelled = hindsight.relabel(keys, std::span(made.goals), std::span(made.distances));
   return made;
 }
@@ -31,7 +32,7 @@ inline std::map<std::int32_t, int> count_distances(Hindsight& hindsight, ItemKey
 }
 
 inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
-  return Small{.chunk_steps = chunk_steps, .shards = shards};
+  return SmallOptions{.chunk_steps = chunk_steps, .shards = shards};
 }
 
 /// Expects each distance from `first` to `last`, except 0, to occur equally often.

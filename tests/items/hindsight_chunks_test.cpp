@@ -10,8 +10,8 @@ namespace {
 
 /// Appends `episodes` whole episodes of `steps` steps. The observations of episode e are
 /// consecutive numbers from e * (steps + 1) on.
-void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_t episodes,
-                     std::size_t steps) {
+void append_episodes(NumberedBuffer& line, Writer& writer, std::uint64_t first,
+                     std::size_t episodes, std::size_t steps) {
   for (std::uint64_t e = first; e < first + episodes; ++e) {
     for (std::uint64_t i = 0; i < steps; ++i) {
       line.append(writer, e * (steps + 1) + i, i + 1 == steps ? End::Terminated : End::Continue);
@@ -20,7 +20,7 @@ void append_episodes(Line& line, Writer& writer, std::uint64_t first, std::size_
 }
 
 /// Expects `Final` goals to be the last observation of the episode, unless that has been evicted.
-void expect_final_goals(Line& line, std::size_t steps) {
+void expect_final_goals(NumberedBuffer& line, std::size_t steps) {
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
   std::vector<ItemKey> asked;
@@ -48,7 +48,7 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
     Options options = options_of(shards, 16);
     options.window = Transitions{.frame_stack = shards};
     options.capacity_steps = 500;
-    Line line(options);
+    NumberedBuffer line(options);
     Writer writer = line.replay.writer();
     append_episodes(line, writer, 0, 20, 170);
     expect_final_goals(line, 170);
@@ -61,22 +61,23 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
 }
 
 /// Counts the distances of goals for one item.
-std::map<std::int32_t, int> distances_of(Line& line, HindsightGoal goal, ItemKey key) {
+std::map<std::int32_t, int> distances_of(NumberedBuffer& line, HindsightGoal goal, ItemKey key) {
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 9});
   return count_distances(hindsight, key, 20'000);
 }
 
 /// Takes free chunks out of the pool, so that no writer gets them.
-class Withheld {
+class WithheldChunks {
  public:
-  explicit Withheld(Line& line) : pool_(core_of(line.replay)->shards()[0].chunks()) {
+  explicit WithheldChunks(NumberedBuffer& line)
+      : pool_(core_of(line.replay)->shards()[0].chunks()) {
     int error = 0;
     for (std::uint32_t c = pool_.take_fresh(error); c != storage::kNil;
          c = pool_.take_fresh(error)) {
       chunks_.push_back(c);
     }
   }
-  void give_one() {
+  void return_one() {
     pool_.reclaim(chunks_.back());
     chunks_.pop_back();
   }
@@ -87,14 +88,14 @@ class Withheld {
 };
 
 TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
-  Line line(options_of(1, 16));
+  NumberedBuffer line(options_of(1, 16));
   Writer writer = line.replay.writer({.timeout = 0ns});
   line.append_many(writer, 100, 14);
-  Withheld chunks(line);
+  WithheldChunks chunks(line);
   ASSERT_EQ(line.append(writer, 114), CommitStatus::Committed);
   ASSERT_EQ(line.append(writer, 115), CommitStatus::TimedOut);
   EXPECT_EQ(distances_of(line, HindsightGoal::Final, line.keys().at(103)).begin()->first, 12);
-  chunks.give_one();
+  chunks.return_one();
   ASSERT_EQ(line.append(writer, 115), CommitStatus::Committed);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   expect_uniform(distances_of(line, HindsightGoal::Future, keys.at(103)), 1, 13);
@@ -103,18 +104,18 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
 
 /// The chunk that the late writer left belongs to another writer when its episode goes on.
 TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
-  Line line(options_of(1, 16));
+  NumberedBuffer line(options_of(1, 16));
   Writer late = line.replay.writer({.timeout = 0ns});
   line.append_many(late, 100, 14);
-  Withheld chunks(line);
+  WithheldChunks chunks(line);
   line.append_many(late, 114, 1);
   const std::uint32_t chunk = line.keys().at(100).slot() / 16;
   line.replay.clear();
   Writer other = line.replay.writer();
   line.append_many(other, 200, 14);
-  chunks.give_one();
+  chunks.return_one();
   line.append_many(other, 214, 3);
-  chunks.give_one();
+  chunks.return_one();
   line.append_many(late, 115, 3);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   ASSERT_EQ(keys.at(200).slot() / 16, chunk);
@@ -130,7 +131,7 @@ TEST(HindsightOverChunks, AreFoundAfterALoad) {
     Options options = options_of(shards, 16);
     options.window = Transitions{.frame_stack = shards};
     options.capacity_steps = 300;
-    Line line(options);
+    NumberedBuffer line(options);
     Writer writer = line.replay.writer();
     append_episodes(line, writer, 0, 20, 40);
     line.append_many(writer, 20 * 41, 30);
@@ -154,7 +155,7 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     Options options = options_of(1, 16);
     options.window = Transitions{.frame_stack = frame_stack};
     options.remover = LowestPriority{};
-    Line line(options);
+    NumberedBuffer line(options);
     // The number of the first step in the third chunk, after the repeated context rows.
     const std::uint64_t third = 31 - frame_stack;
     line.append_many(0, 60, [=](std::uint64_t number) {
@@ -194,7 +195,7 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
 /// A damaged checkpoint may give the last row of a full chunk a header that claims another row
 /// after it.
 TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
-  Line line(options_of(1, 16));
+  NumberedBuffer line(options_of(1, 16));
   line.append_many(100, 14);
   line.append(114, End::Terminated);
   const ItemKey key = line.keys().at(100);

@@ -8,7 +8,7 @@ namespace {
 /// ones.
 std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step, int calls,
                                          std::uint32_t chunk_steps = 32) {
-  Line line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));
+  NumberedBuffer line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 5});
   line.append_many(100, 3);  // Another episode precedes it.
   line.append(103, End::Terminated);
@@ -50,7 +50,7 @@ TEST(Hindsight, EpisodeIsAnyOtherObservationAlike) {
 }
 
 TEST(Hindsight, TheShareOfItemsIsRelabelled) {
-  Line line(options_of(2, 16));
+  NumberedBuffer line(options_of(2, 16));
   line.append_many(1, 50);
   const std::vector<ItemKey> keys(10000, line.keys().at(7));
   for (const float share : {0.0F, 0.25F, 0.8F, 1.0F}) {
@@ -62,7 +62,7 @@ TEST(Hindsight, TheShareOfItemsIsRelabelled) {
 }
 
 TEST(Hindsight, EqualSeedsGiveEqualGoals) {
-  Line line(options_of(2, 16));
+  NumberedBuffer line(options_of(2, 16));
   line.append_many(1, 50);
   std::vector<ItemKey> keys = line.key_list();
   Hindsight one = line.replay.hindsight(line.id, {.seed = 3});
@@ -75,7 +75,7 @@ TEST(Hindsight, EqualSeedsGiveEqualGoals) {
 }
 
 TEST(Hindsight, RefusesWhatDoesNotFit) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(1, 5);
   expect_refusal([&] { (void)line.replay.hindsight(AnyField(line.action)); },
                  {"field 'action' is a column", "observations"});
@@ -88,13 +88,13 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   const auto deep = of_other.observation<float>("deep");
   expect_refusal([&] { (void)line.replay.hindsight(deep); },
                  {"field 'id'", "the handle is of another schema"});
-  Line three(Small{.window = Transitions{.n_step = 3}});
+  NumberedBuffer three(SmallOptions{.window = Transitions{.n_step = 3}});
   expect_refusal([&] { (void)three.replay.hindsight(three.id); },
                  {"Transitions of n_step 3", "n_step 1"});
 
   Hindsight hindsight = line.replay.hindsight(line.id);
   const std::vector<ItemKey> keys = {line.keys().at(2), line.keys().at(3)};
-  std::vector<std::uint64_t> goals(2, kOwn);
+  std::vector<std::uint64_t> goals(2, kUnchangedGoal);
   std::vector<std::int64_t> wrong(2);
   std::vector<std::int32_t> distances(2, 99);
   const std::span<std::uint64_t> all(goals);
@@ -108,7 +108,7 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
       keys[0], ItemKey::make(keys[1].slot(), keys[1].generation(), keys[1].tag() + 1)};
   expect_refusal([&] { hindsight.relabel(mixed, all, std::span(distances)); },
                  {"Hindsight::relabel: keys[1] has tag"});
-  EXPECT_EQ(goals, std::vector(2, kOwn));
+  EXPECT_EQ(goals, std::vector(2, kUnchangedGoal));
   EXPECT_EQ(distances, std::vector(2, 99));
 }
 

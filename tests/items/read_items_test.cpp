@@ -4,11 +4,12 @@ namespace reprise::test {
 namespace {
 
 Options indexed(std::size_t shards) {
-  return Small{.episode_index = true, .shards = shards};
+  return SmallOptions{.episode_index = true, .shards = shards};
 }
 
 /// Expects slot i to show step `number` as a drawn batch would.
-void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint64_t number) {
+void expect_step(const NumberedBuffer& line, const Batch& batch, std::size_t i,
+                 std::uint64_t number) {
   EXPECT_EQ(batch.now(line.id)[i], number);
   EXPECT_EQ(batch.next(line.id)[i], number + 1);
   EXPECT_EQ(batch.now(line.action)[i], number);
@@ -19,7 +20,7 @@ void expect_step(const Line& line, const Batch& batch, std::size_t i, std::uint6
 }
 
 /// Expects slot i to be marked as empty, with zeros in place of its earlier values.
-void expect_nothing(const Line& line, const Batch& batch, std::size_t i) {
+void expect_nothing(const NumberedBuffer& line, const Batch& batch, std::size_t i) {
   EXPECT_EQ(batch.now(line.id)[i], 0U);
   EXPECT_EQ(batch.next(line.id)[i], 0U);
   EXPECT_EQ(batch.now(line.action)[i], 0U);
@@ -38,7 +39,7 @@ TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
   for (const std::size_t shards : {1U, 3U}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", shards " << shards);
     Rng rng(seed + shards);
-    Line line(indexed(shards));
+    NumberedBuffer line(indexed(shards));
     std::map<std::uint64_t, ItemKey> keys;  // Keys of all items, including those that have left.
     // Gathers more keys than a block holds, some twice, into a batch with earlier contents.
     Batch batch = line.replay.make_batch(5003);
@@ -71,7 +72,7 @@ TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
 }
 
 TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
-  Line line(indexed(2));
+  NumberedBuffer line(indexed(2));
   line.append_many(1, 50);
   Batch batch = line.replay.make_batch(16);
   ASSERT_EQ(line.replay.sampler().sample_into(batch, 0, 16).code, SampleStatus::Code::Ok);
@@ -82,7 +83,7 @@ TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
 }
 
 TEST(Gather, IntoTheFrontOfABatchLeavesWhatIsBehind) {
-  Line line(indexed(1));
+  NumberedBuffer line(indexed(1));
   line.append_many(0, 8);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Batch batch = line.replay.make_batch(3);
@@ -95,7 +96,7 @@ TEST(Gather, IntoTheFrontOfABatchLeavesWhatIsBehind) {
 TEST(Gather, FillsAndClearsUniqueFrames) {
   Options options = indexed(1);
   options.window = Transitions{.n_step = 1, .frame_stack = 2};
-  Line line(options);
+  NumberedBuffer line(options);
   line.append_many(1, 8);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
   Batch batch = line.replay.make_batch(2, nullptr, true);
@@ -109,7 +110,7 @@ TEST(Gather, FillsAndClearsUniqueFrames) {
 }
 
 TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
-  Line line(indexed(1));
+  NumberedBuffer line(indexed(1));
   line.append_many(1, 8);
   const ItemKey key = line.keys().at(2);
   Batch batch = line.replay.make_batch(2);
@@ -131,7 +132,7 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
                  {"gather: offset 0 + n 3; allowed: at most the batch's capacity 2"});
   Options other = indexed(1);
   other.window = Transitions{.n_step = 2};
-  Line stranger(other);
+  NumberedBuffer stranger(other);
   Batch of_stranger = stranger.replay.make_batch(2);
   expect_refusal([&] { (void)line.replay.gather(std::vector{key}, of_stranger); },
                  {"gather: the batch is of another schema or window than the buffer"});
@@ -147,7 +148,7 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   EXPECT_EQ(batch.size(), 2U);
   expect_step(line, batch, 0, 2);
   expect_step(line, batch, 1, 2);
-  Line plain;
+  NumberedBuffer plain;
   Batch of_plain = plain.replay.make_batch(2);
   EXPECT_THROW(plain.replay.episodes().gather(0, 0, 1, of_plain), std::logic_error);
 }

@@ -10,11 +10,11 @@ using Answer = Limiter::Answer;
 
 /// A model of the limiter as a plain sum of what each step was worth when it was booked. The
 /// numbers are chosen so that doubles are exact.
-struct Plain {
+struct LimiterModel {
   SampleToInsertRatio ratio;
   double writers = 1.0;
   double samples = 0.0;
-  double owed = 0.0;
+  double allowed_samples = 0.0;
   std::size_t inserts = 0;
 
   [[nodiscard]] std::size_t block() const {
@@ -22,13 +22,13 @@ struct Plain {
     return static_cast<std::size_t>(std::clamp(fair, 1.0, 64.0));
   }
   /// The number of samples that the next `steps` steps allow. The first min_size steps allow none.
-  [[nodiscard]] double worth(std::size_t steps) const {
+  [[nodiscard]] double samples_allowed_by(std::size_t steps) const {
     const std::size_t counted =
         std::max(inserts + steps, ratio.min_size) - std::max(inserts, ratio.min_size);
     return ratio.samples_per_insert * static_cast<double>(counted);
   }
   [[nodiscard]] bool holds_writers() const {
-    return samples - owed - worth(block()) < -ratio.error_buffer;
+    return samples - allowed_samples - samples_allowed_by(block()) < -ratio.error_buffer;
   }
 };
 
@@ -37,10 +37,10 @@ TEST(ChangedRatio, CountsEachStepAtTheRatioAtWhichItWasBooked) {
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
-    Plain plain{.ratio = {.samples_per_insert = 1.0,
-                          .min_size = rng.between(1, 20),
-                          .error_buffer = static_cast<double>(rng.between(1, 80))},
-                .writers = static_cast<double>(rng.between(1, 4))};
+    LimiterModel plain{.ratio = {.samples_per_insert = 1.0,
+                                 .min_size = rng.between(1, 20),
+                                 .error_buffer = static_cast<double>(rng.between(1, 80))},
+                       .writers = static_cast<double>(rng.between(1, 4))};
     const SampleToInsertRatio& ratio = plain.ratio;
     Limiter limiter(ratio, 1000, static_cast<std::size_t>(plain.writers));
     for (int i = 0; i < 1000; ++i) {
@@ -57,18 +57,18 @@ TEST(ChangedRatio, CountsEachStepAtTheRatioAtWhichItWasBooked) {
         const bool passes = plain.inserts + block <= ratio.min_size || items < ratio.min_size ||
                             !plain.holds_writers();
         ASSERT_EQ(limiter.book_inserts([&] { return items; }), passes ? block : 0);
-        plain.owed += passes ? plain.worth(block) : 0;
+        plain.allowed_samples += passes ? plain.samples_allowed_by(block) : 0;
         plain.inserts += passes ? block : 0;
       } else if (items >= ratio.min_size) {
-        const bool passes =
-            plain.samples + static_cast<double>(batch) - plain.owed <= ratio.error_buffer ||
-            plain.holds_writers();
+        const bool passes = plain.samples + static_cast<double>(batch) - plain.allowed_samples <=
+                                ratio.error_buffer ||
+                            plain.holds_writers();
         ASSERT_EQ(limiter.admit_samples(batch, [&] { return items; }),
                   passes ? Answer::Admitted : Answer::AheadOfInserts);
         plain.samples += passes ? static_cast<double>(batch) : 0;
       }
       if (plain.inserts >= ratio.min_size) {
-        ASSERT_EQ(limiter.balance().ahead, plain.samples - plain.owed);
+        ASSERT_EQ(limiter.balance().ahead, plain.samples - plain.allowed_samples);
       }
       ASSERT_EQ(limiter.balance().samples_per_insert, ratio.samples_per_insert);
       ASSERT_EQ(limiter.counts().inserts, plain.inserts);
@@ -124,9 +124,10 @@ TEST(ChangedRatio, HoldsBesideThreads) {
 TEST(ChangedRatio, LeavesNoBurstAndNoPause) {
   constexpr double kBuffer = 16.0;
   for (const auto& [before, after] : {std::pair{4.0, 0.5}, std::pair{0.5, 4.0}}) {
-    Line line(Small{.capacity_steps = 4000,
-                    .rate_limiter = SampleToInsertRatio{
-                        .samples_per_insert = before, .min_size = 1, .error_buffer = kBuffer}});
+    NumberedBuffer line(
+        SmallOptions{.capacity_steps = 4000,
+                     .rate_limiter = SampleToInsertRatio{
+                         .samples_per_insert = before, .min_size = 1, .error_buffer = kBuffer}});
     Writer writer = line.replay.writer({.timeout = 0ns});
     Sampler sampler = line.replay.sampler();
     std::uint64_t samples = 0;
@@ -134,7 +135,7 @@ TEST(ChangedRatio, LeavesNoBurstAndNoPause) {
       const std::uint64_t earlier = samples;
       for (std::uint64_t i = first; i < first + steps; ++i) {
         EXPECT_EQ(line.append(writer, i), CommitStatus::Committed) << i;
-        while (sampler.sample(4, kAtOnce)) {
+        while (sampler.sample(4, kNoWait)) {
           samples += 4;
         }
       }
@@ -147,8 +148,9 @@ TEST(ChangedRatio, LeavesNoBurstAndNoPause) {
 }
 
 TEST(ChangedRatio, WakesAWriterThatItHolds) {
-  Line line(Small{.rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 5.0, .min_size = 1, .error_buffer = 32.0}});
+  NumberedBuffer line(
+      SmallOptions{.rate_limiter = SampleToInsertRatio{
+                       .samples_per_insert = 5.0, .min_size = 1, .error_buffer = 32.0}});
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 7);  // These steps allow 30 samples, and the next one 5 more.
   std::jthread actor(
@@ -160,24 +162,26 @@ TEST(ChangedRatio, WakesAWriterThatItHolds) {
 
 /// With the higher ratio, the batch and a writer's step would wait for each other.
 TEST(ChangedRatio, WakesASamplerWhoseBatchItCouldNeverLetThrough) {
-  Line line(Small{.rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 16.0}});
+  NumberedBuffer line(
+      SmallOptions{.rate_limiter = SampleToInsertRatio{
+                       .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 16.0}});
   line.append_many(0, 15);
   std::jthread learner([&] {
-    const SampleResult batch = for_now(line.replay.sampler()).sample(31);
+    const SampleResult batch = as_lvalue(line.replay.sampler()).sample(31);
     EXPECT_TRUE(batch) << batch.status().message();
   });
   yield_while([&] { return line.replay.stats().samplers_for_limiter.waiting_now == 0; });
   line.replay.set_samples_per_insert(16.0);
   learner.join();
-  expect_refusal([&] { (void)for_now(line.replay.sampler()).sample(31, kAtOnce); },
+  expect_refusal([&] { (void)as_lvalue(line.replay.sampler()).sample(31, kNoWait); },
                  {"batch size is 31", "2 * error_buffer - samples_per_insert * 1 = 16"});
 }
 
 TEST(ChangedRatio, IsRefusedIfTheLimiterCannotHoldIt) {
-  Line line(Small{.max_times_sampled = 3,
-                  .rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 2.0, .min_size = 1, .error_buffer = 4.0}});
+  NumberedBuffer line(SmallOptions{
+      .max_times_sampled = 3,
+      .rate_limiter =
+          SampleToInsertRatio{.samples_per_insert = 2.0, .min_size = 1, .error_buffer = 4.0}});
   line.append_many(0, 2);
   const std::string before = line.replay.stats().limiter;
   const auto refused = [&](double ratio, std::initializer_list<std::string_view> words) {
@@ -188,7 +192,7 @@ TEST(ChangedRatio, IsRefusedIfTheLimiterCannotHoldIt) {
   refused(std::numeric_limits<double>::quiet_NaN(), {"samples_per_insert is", "finite, above 0"});
   refused(3.5, {"samples_per_insert is 3.5", "max_times_sampled = 3"});
   refused(4.5, {"samples_per_insert is 4.5", "at most error_buffer = 4"});
-  Line free;
+  NumberedBuffer free;
   expect_refusal([&] { free.replay.set_samples_per_insert(1.0); },
                  {"set_samples_per_insert", "rate_limiter is a MinSize", "SampleToInsertRatio"});
 }

@@ -4,11 +4,11 @@ namespace reprise::test {
 namespace {
 
 Options sequence_options(std::uint32_t times, const RateLimiter& limiter) {
-  return Small{.window = Sequences{.length = 4, .period = 4},
-               .selectors = {Uniform{}},
-               .max_times_sampled = times,
-               .rate_limiter = limiter,
-               .chunk_steps = 16};
+  return SmallOptions{.window = Sequences{.length = 4, .period = 4},
+                      .selectors = {Uniform{}},
+                      .max_times_sampled = times,
+                      .rate_limiter = limiter,
+                      .chunk_steps = 16};
 }
 
 TEST(LimiterOfSequences, HoldsWritersToARatioOnceEnoughIsThere) {
@@ -17,7 +17,7 @@ TEST(LimiterOfSequences, HoldsWritersToARatioOnceEnoughIsThere) {
   // Without a draw limit, the limiter counts steps and lets 3 + 4 of them through. With one it
   // counts sequences, and lets steps through until the third sequence is complete, after 12 steps.
   for (const auto& [times, expected] : {std::pair(0U, 7U), std::pair(1U, 12U)}) {
-    Line line(sequence_options(times, limiter));
+    NumberedBuffer line(sequence_options(times, limiter));
     Writer writer = line.replay.writer({.timeout = 0ns});
     std::uint64_t committed = 0;
     while (committed < 50 && line.append(writer, committed) == CommitStatus::Committed) {
@@ -29,13 +29,13 @@ TEST(LimiterOfSequences, HoldsWritersToARatioOnceEnoughIsThere) {
 
 /// A buffer of 64 steps has 16 of these sequences.
 TEST(LimiterOfSequences, SaysThatAFullBufferHasTooFew) {
-  Line line(sequence_options(1, Queue{20}));
+  NumberedBuffer line(sequence_options(1, Queue{20}));
   line.append_many(0, 60);
   Sampler sampler = line.replay.sampler();
-  const SampleStatus early = sampler.sample(20, kAtOnce).status();
+  const SampleStatus early = sampler.sample(20, kNoWait).status();
   EXPECT_FALSE(early.full);
   line.append_many(60, 60);
-  const SampleStatus status = sampler.sample(20, kAtOnce).status();
+  const SampleStatus status = sampler.sample(20, kNoWait).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_TRUE(status.full);
   EXPECT_NE(status.message().find("16 of the 20 items that this batch needs are there; the buffer "

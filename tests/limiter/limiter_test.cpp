@@ -10,17 +10,18 @@ constexpr SampleToInsertRatio kRatio{
 constexpr std::uint64_t kLargestBlock = 256;
 
 Options ratio_options(const SampleToInsertRatio& ratio = kRatio) {
-  return Small{.capacity_steps = 20000, .rate_limiter = ratio, .chunk_steps = 64};
+  return SmallOptions{.capacity_steps = 20000, .rate_limiter = ratio, .chunk_steps = 64};
 }
 
 TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
   for (std::size_t repeat = 0; repeat < 100; ++repeat) {
     const bool queue = repeat % 4 < 2;
-    Line line(Small{.max_times_sampled = 1'000'000,
-                    .rate_limiter = queue ? RateLimiter(Queue{20}) : RateLimiter(MinSize{20}),
-                    .shards = 1 + repeat % 3});
+    NumberedBuffer line(
+        SmallOptions{.max_times_sampled = 1'000'000,
+                     .rate_limiter = queue ? RateLimiter(Queue{20}) : RateLimiter(MinSize{20}),
+                     .shards = 1 + repeat % 3});
     std::jthread learner([&] {
-      const SampleResult batch = for_now(line.replay.sampler()).sample(queue ? 20 : 8);
+      const SampleResult batch = as_lvalue(line.replay.sampler()).sample(queue ? 20 : 8);
       EXPECT_TRUE(batch) << batch.status().message();
     });
     Writer writer = line.replay.writer();
@@ -33,10 +34,10 @@ TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
 }
 
 TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
-  Line line(Small{.rate_limiter = Unlimited{}});
+  NumberedBuffer line(SmallOptions{.rate_limiter = Unlimited{}});
   const SampleStatus status =
       // There is no timeout, so a wait would never end.
-      for_now(line.replay.sampler()).sample(4).status();
+      as_lvalue(line.replay.sampler()).sample(4).status();
   EXPECT_EQ(status.code, SampleStatus::Code::NothingToDraw);
   EXPECT_EQ(status.items, 0U);
   EXPECT_EQ(status.needed, 0U);
@@ -47,7 +48,7 @@ TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
 }
 
 TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
-  Line line(ratio_options());
+  NumberedBuffer line(ratio_options());
   Writer writer = line.replay.writer({.timeout = 2ms});
   const std::uint64_t committed = line.append_until_held(writer);
   // The balance reaches -error_buffer when 2 * (inserts - 10) = 100, so after 60 inserts.
@@ -58,7 +59,7 @@ TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
   EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "again";
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
   EXPECT_EQ(writer.now(line.action), committed) << "in now and next";
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 
   const Stats held = line.replay.stats();
   EXPECT_GE(held.writers_for_limiter.waits, 2U);
@@ -68,26 +69,26 @@ TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
 
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t drawn = 0; drawn <= 2 * committed; drawn += 50) {
-    ASSERT_TRUE(sampler.sample(50, kAtOnce));
+    ASSERT_TRUE(sampler.sample(50, kNoWait));
   }
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   EXPECT_EQ(line.replay.stats().committed_steps, committed + 1);
   EXPECT_EQ(line.append(writer, committed + 1), CommitStatus::Committed);
   EXPECT_EQ(line.replay.size(), committed + 2) << "nothing lost, nothing doubled";
   line.replay.close();
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
-  Line line(ratio_options());
+  NumberedBuffer line(ratio_options());
   Writer writer = line.replay.writer({.timeout = 0ns});
   line.append_many(writer, 0, 40);
   Sampler sampler = line.replay.sampler();
   std::uint64_t drawn = 0;
-  SampleResult result = sampler.sample(10, kAtOnce);
+  SampleResult result = sampler.sample(10, kNoWait);
   while (result && drawn < 100000) {
     drawn += 10;
-    result = sampler.sample(10, kAtOnce);
+    result = sampler.sample(10, kNoWait);
   }
   // The balance reaches error_buffer when samples = 100 + 2 * (40 - 10).
   EXPECT_LE(drawn, 160U);
@@ -101,13 +102,13 @@ TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
                 line.replay.stats().samplers_for_limiter.waits,
             1U);
   line.append_many(writer, 40, 50);
-  EXPECT_TRUE(sampler.sample(10, kAtOnce)) << "inserts let it go on";
+  EXPECT_TRUE(sampler.sample(10, kNoWait)) << "inserts let it go on";
 }
 
 TEST(RatioLimiter, RefusesABatchThatItCouldNeverLetThrough) {
-  Line line(ratio_options());
+  NumberedBuffer line(ratio_options());
   Sampler sampler = line.replay.sampler();
-  expect_refusal([&] { (void)sampler.sample(10000, kAtOnce); }, {"10000", "error_buffer"});
+  expect_refusal([&] { (void)sampler.sample(10000, kNoWait); }, {"10000", "error_buffer"});
 }
 
 }  // namespace

@@ -6,22 +6,22 @@ namespace {
 
 using Answer = Limiter::Answer;
 using Gate = QueueGate<base::StdSync>;
-constexpr std::size_t kMostItems = 1000;
+constexpr std::size_t kMaxItems = 1000;
 
 /// Fails the test if the gate counts the items in the shards where it should not need to.
-std::size_t no_look() {
+std::size_t fail_on_count() {
   ADD_FAILURE() << "looked though there was room left";
   return 0;
 }
 
 TEST(QueueGate, RefusesSizesOutsideTheCapacityAndBatchesBeyondTheSize) {
-  for (const std::size_t size : {std::size_t{0}, kMostItems + 1}) {
+  for (const std::size_t size : {std::size_t{0}, kMaxItems + 1}) {
     test::expect_refusal(
-        [&] { Limiter(Queue{size}, kMostItems, 1); },
+        [&] { Limiter(Queue{size}, kMaxItems, 1); },
         {"Queue::size is " + std::to_string(size) + ";", "1 to capacity_steps = 1000"});
   }
-  EXPECT_NO_THROW(Limiter(Queue{kMostItems}, kMostItems, 1));
-  const Limiter limiter(Queue{64}, kMostItems, 1);
+  EXPECT_NO_THROW(Limiter(Queue{kMaxItems}, kMaxItems, 1));
+  const Limiter limiter(Queue{64}, kMaxItems, 1);
   EXPECT_NO_THROW(limiter.check_batch(64));
   test::expect_refusal([&] { limiter.check_batch(65); },
                        {"batch size is 65;", "at most Queue::size = 64"});
@@ -32,28 +32,29 @@ TEST(QueueGate, BooksBlocksOfHalfTheSizeSharedOutOverTheWriters) {
     std::size_t size, writers, block;
   } cases[] = {{1, 1, 1}, {64, 8, 4}, {64, 256, 1}, {1000, 1, 64}, {9, 2, 2}};
   for (const auto& [size, writers, block] : cases) {
-    Limiter limiter(Queue{size}, kMostItems, writers);
+    Limiter limiter(Queue{size}, kMaxItems, writers);
     EXPECT_TRUE(limiter.limits_inserts());
-    EXPECT_EQ(limiter.book_inserts(no_look), block) << size << " items, " << writers << " writers";
+    EXPECT_EQ(limiter.book_inserts(fail_on_count), block)
+        << size << " items, " << writers << " writers";
   }
 }
 
 TEST(QueueGate, BooksNoMoreThanThereIsRoomForAndThenLooks) {
   Gate gate(10, 4);
-  EXPECT_EQ(gate.book_inserts(no_look), 4U);
-  EXPECT_EQ(gate.book_inserts(no_look), 4U);
-  EXPECT_EQ(gate.book_inserts(no_look), 2U) << "what is left of the room";
+  EXPECT_EQ(gate.book_inserts(fail_on_count), 4U);
+  EXPECT_EQ(gate.book_inserts(fail_on_count), 4U);
+  EXPECT_EQ(gate.book_inserts(fail_on_count), 2U) << "what is left of the room";
   EXPECT_EQ(gate.book_inserts([] { return 10; }), 0U);
   EXPECT_EQ(gate.book_inserts([] { return 11; }), 0U);
   EXPECT_EQ(gate.book_inserts([] { return 5; }), 4U);
-  EXPECT_EQ(gate.book_inserts(no_look), 1U);
+  EXPECT_EQ(gate.book_inserts(fail_on_count), 1U);
   EXPECT_EQ(gate.book_inserts([] { return 9; }), 1U);
 }
 
 TEST(QueueGate, GoesOnAfterALoadWithTheRoomThatIsLeft) {
   Gate gate(10, 4);
   gate.restore(7);
-  EXPECT_EQ(gate.book_inserts(no_look), 3U);
+  EXPECT_EQ(gate.book_inserts(fail_on_count), 3U);
   EXPECT_EQ(gate.book_inserts([] { return 10; }), 0U);
   Gate full(10, 4);
   full.restore(12);
@@ -62,7 +63,7 @@ TEST(QueueGate, GoesOnAfterALoadWithTheRoomThatIsLeft) {
 
 TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
   Gate gate(10, 10);
-  ASSERT_EQ(gate.book_inserts(no_look), 10U);
+  ASSERT_EQ(gate.book_inserts(fail_on_count), 10U);
   std::size_t meanwhile = 0;
   // While this writer counts the items and finds 4, another writer does the same and books 6
   // inserts.
@@ -78,7 +79,7 @@ TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
 }
 
 TEST(QueueGate, AdmitsABatchWhenItsItemsAreThereAndReservesThem) {
-  Limiter limiter(Queue{64}, kMostItems, 1);
+  Limiter limiter(Queue{64}, kMaxItems, 1);
   const auto eight = [] { return 8; };
   EXPECT_EQ(limiter.needed(9), 9U);
   EXPECT_EQ(limiter.admit_samples(9, eight), Answer::TooFewItems);
@@ -110,9 +111,9 @@ TEST(QueueGate, CountsNothingForABatchThatAnotherOneOvertook) {
 }
 
 TEST(QueueGate, ExplainsHowManyItemsWait) {
-  EXPECT_EQ(Limiter(Queue{64}, kMostItems, 1).explain(64),
+  EXPECT_EQ(Limiter(Queue{64}, kMaxItems, 1).explain(64),
             "64 items wait to be sampled, of 64 allowed");
-  EXPECT_EQ(Limiter(Unlimited{}, kMostItems, 1).explain(0), "unlimited: nobody waits");
+  EXPECT_EQ(Limiter(Unlimited{}, kMaxItems, 1).explain(0), "unlimited: nobody waits");
 }
 
 TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {

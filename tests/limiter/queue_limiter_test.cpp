@@ -13,19 +13,21 @@ constexpr std::size_t kSize = 64;
 constexpr std::size_t kBlock = 4;  ///< Inserts that a writer books at a time: 64 / (2 * 8 writers).
 
 Options queue_options(std::size_t size = kSize) {
-  return Small{.capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
+  return SmallOptions{
+      .capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
 }
 
 TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
-  Line line(queue_options());
+  NumberedBuffer line(queue_options());
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t number = 0; number < 20; ++number) {
-    EXPECT_EQ(static_cast<bool>(sampler.sample(8, kAtOnce)), number >= 8) << number;
+    EXPECT_EQ(static_cast<bool>(sampler.sample(8, kNoWait)), number >= 8) << number;
     line.append(number);
   }
-  Line other(queue_options());
+  NumberedBuffer other(queue_options());
   other.append_many(0, 2);
-  const SampleStatus status = for_now(other.replay.sampler()).sample(8, {.timeout = 2ms}).status();
+  const SampleStatus status =
+      as_lvalue(other.replay.sampler()).sample(8, {.timeout = 2ms}).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.items, 2U);
   EXPECT_EQ(status.needed, 8U);
@@ -44,16 +46,16 @@ TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
   for (const std::size_t shards : {1U, 3U}) {
     Options options = queue_options();
     options.shards = shards;
-    Line line(options);
+    NumberedBuffer line(options);
     Writer writer = line.replay.writer({.timeout = 2ms});
     EXPECT_EQ(line.append_until_held(writer), kSize) << "alone, it overshoots by nothing";
     EXPECT_EQ(line.replay.size(), kSize);
     const Stats stats = line.replay.stats();
     EXPECT_EQ(stats.writers_for_limiter.timeouts, 1U);
     EXPECT_EQ(stats.limiter, "64 items wait to be sampled, of 64 allowed");
-    EXPECT_TRUE(for_now(line.replay.sampler()).sample(kSize, kAtOnce));
+    EXPECT_TRUE(as_lvalue(line.replay.sampler()).sample(kSize, kNoWait));
     EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "items may be drawn again";
-    expect_accounted(line.replay);
+    expect_steps_add_up(line.replay);
   }
 }
 
@@ -63,7 +65,7 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
     constexpr std::size_t kWriters = 8;
     Options options = queue_options();
     options.shards = 1 + round % 3;
-    Line line(options);
+    NumberedBuffer line(options);
     std::vector<std::jthread> threads;
     start(threads, kWriters, [&] {
       Writer writer = line.replay.writer({.timeout = 5ms});
@@ -93,7 +95,7 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
     LockHolder holder(core->shards()[0].mutex);
     append();
     EXPECT_EQ(committed, kSize);
-    EXPECT_EQ(core->counted(), 0U) << "nobody has ingested anything";
+    EXPECT_EQ(core->limiter_items(), 0U) << "nobody has ingested anything";
   }
   append();
   EXPECT_EQ(committed, kSize) << "now it knows";
@@ -109,20 +111,20 @@ TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   options.max_times_sampled = 1;
   options.shards = 2;
   options.chunk_steps = 64;
-  Line line(options);
+  NumberedBuffer line(options);
   Sampler sampler = line.replay.sampler();
   line.append_many(0, 28);
-  ASSERT_TRUE(sampler.sample(28, kAtOnce));
+  ASSERT_TRUE(sampler.sample(28, kNoWait));
   line.append_many(28, 28);
-  ASSERT_TRUE(sampler.sample(28, kAtOnce));
+  ASSERT_TRUE(sampler.sample(28, kNoWait));
   line.append_many(56, 40);  // Most of these items are in the other shard.
   buffer::ShardSet& shards = core_of(line.replay)->shards();
   const std::size_t drawn = shards[0].hints().chunks() != 0 ? 0 : 1;
   {
     const LockHolder holder(shards[drawn].mutex);
-    shards.help(1 - drawn);
+    shards.help_ingest(1 - drawn);
   }
-  const SampleResult rest = require_batch(sampler.sample(40, kAtOnce));
+  const SampleResult rest = require_batch(sampler.sample(40, kNoWait));
   for (std::uint64_t i = 0; i < 40; ++i) {
     EXPECT_EQ(rest->now(line.id)[i], 56 + i);
   }

@@ -9,15 +9,15 @@ using Numbers = std::vector<std::uint64_t>;
 /// `room` is the number of items that may be in the queue at a time, including those that writers
 /// insert beyond `size`. The capacity is the least for which `Queue` promises to lose no items.
 Options stack_options(std::size_t size, std::size_t room, std::size_t shards) {
-  Options options = Small{.selectors = {Lifo{}},
-                          .max_times_sampled = 1,
-                          .rate_limiter = Queue{.size = size},
-                          .shards = shards};
+  Options options = SmallOptions{.selectors = {Lifo{}},
+                                 .max_times_sampled = 1,
+                                 .rate_limiter = Queue{.size = size},
+                                 .shards = shards};
   options.capacity_steps = shards * room * options.chunk_steps;
   return options;
 }
 
-Numbers drawn(const Line& line, const Batch& batch) {
+Numbers ids_of(const NumberedBuffer& line, const Batch& batch) {
   const auto ids = batch.now(line.id);
   return {ids.begin(), ids.end()};
 }
@@ -27,7 +27,7 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
     const std::size_t size = rng.between(1, 40);
-    Line line(stack_options(size, size, rng.between(1, 3)));
+    NumberedBuffer line(stack_options(size, size, rng.between(1, 3)));
     Writer writer = line.replay.writer({.timeout = 0ns});
     Sampler sampler = line.replay.sampler();
     Numbers model;
@@ -44,10 +44,10 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
         }
       }
       const std::size_t n = rng.between(1, 3);
-      const SampleResult batch = sampler.sample(std::min(n, size), kAtOnce);
+      const SampleResult batch = sampler.sample(std::min(n, size), kNoWait);
       ASSERT_EQ(static_cast<bool>(batch), model.size() >= std::min(n, size));
       if (batch) {
-        Numbers ids = drawn(line, *batch);
+        Numbers ids = ids_of(line, *batch);
         std::sort(ids.begin(), ids.end());
         const auto top = model.end() - static_cast<std::ptrdiff_t>(ids.size());
         ASSERT_EQ(ids, Numbers(top, model.end()));
@@ -55,11 +55,11 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
       }
     }
     for (; !model.empty(); model.pop_back()) {
-      const SampleResult batch = sampler.sample(1, kAtOnce);
+      const SampleResult batch = sampler.sample(1, kNoWait);
       ASSERT_TRUE(batch) << model.size() << " items are lost";
-      ASSERT_EQ(drawn(line, *batch), Numbers{model.back()});
+      ASSERT_EQ(ids_of(line, *batch), Numbers{model.back()});
     }
-    ASSERT_FALSE(sampler.sample(1, kAtOnce));
+    ASSERT_FALSE(sampler.sample(1, kNoWait));
   }
 }
 
@@ -72,7 +72,7 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
   constexpr std::uint64_t kOfWriter = 1'000'000;
   const std::size_t steps = scaled(6000, 600);
   for (const std::size_t n : {1U, 4U}) {
-    Line line(stack_options(kStacked, kStacked + kWriters * kBooked, 2));
+    NumberedBuffer line(stack_options(kStacked, kStacked + kWriters * kBooked, 2));
     std::mutex mutex;
     std::map<std::uint64_t, std::size_t> counts;
     {
@@ -81,10 +81,11 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
       samplers.reserve(kSamplers);
       for (std::size_t s = 0; s < kSamplers; ++s) {
         samplers.emplace_back([&, s](const std::stop_token& stop) {
-          Sampler sampler = line.replay.sampler({.seed = s, .parallel_gather_bytes = kGatherAlone});
+          Sampler sampler =
+              line.replay.sampler({.seed = s, .parallel_gather_bytes = kNoParallelGather});
           while (const SampleResult batch = sampler.sample(n, {.stop = stop})) {
             const std::lock_guard lock(mutex);
-            for (const std::uint64_t id : drawn(line, *batch)) {
+            for (const std::uint64_t id : ids_of(line, *batch)) {
               ++counts[id];
             }
           }
@@ -98,14 +99,14 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
       });
     }
     Sampler sampler = line.replay.sampler();
-    while (const SampleResult batch = sampler.sample(1, kAtOnce)) {
-      ++counts[drawn(line, *batch)[0]];
+    while (const SampleResult batch = sampler.sample(1, kNoWait)) {
+      ++counts[ids_of(line, *batch)[0]];
     }
     EXPECT_EQ(counts.size(), kWriters * steps) << "items are lost";
     for (const auto& [id, times] : counts) {
       ASSERT_EQ(times, 1U) << "item " << id;
     }
-    expect_accounted(line.replay);
+    expect_steps_add_up(line.replay);
   }
 }
 

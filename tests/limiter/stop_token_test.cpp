@@ -14,7 +14,7 @@ std::vector<RateLimiter> holding_limiters() {
 }
 
 Options options_with(const RateLimiter& limiter) {
-  return Small{.max_times_sampled = 1'000'000, .rate_limiter = limiter};
+  return SmallOptions{.max_times_sampled = 1'000'000, .rate_limiter = limiter};
 }
 
 std::stop_token stopped_token() {
@@ -24,7 +24,7 @@ std::stop_token stopped_token() {
 }
 
 /// Appends until a commit does not return Committed. Returns its status.
-CommitStatus append_while_committed(Line& line, Writer& writer) {
+CommitStatus append_while_committed(NumberedBuffer& line, Writer& writer) {
   CommitStatus status = CommitStatus::Committed;
   for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
     status = line.append(writer, number);
@@ -33,7 +33,7 @@ CommitStatus append_while_committed(Line& line, Writer& writer) {
 }
 
 TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
-  Line line(options_with(MinSize{4}));
+  NumberedBuffer line(options_with(MinSize{4}));
   Sampler sampler = line.replay.sampler();
   const SampleStatus status = sampler.sample(2, {.stop = stopped_token()}).status();
   EXPECT_EQ(status.code, Code::Stopped);
@@ -51,7 +51,7 @@ TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
 
 TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
   for (const RateLimiter& limiter : holding_limiters()) {
-    Line line(options_with(limiter));
+    NumberedBuffer line(options_with(limiter));
     Writer writer = line.replay.writer({.stop = stopped_token()});
     EXPECT_EQ(append_while_committed(line, writer), CommitStatus::Stopped);
     const std::uint64_t committed = line.replay.stats().committed_steps;
@@ -60,12 +60,12 @@ TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
     EXPECT_EQ(line.replay.stats().committed_steps, committed);
     EXPECT_EQ(line.replay.stats().writers_for_limiter.stops, 2U);
     EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U);
-    expect_accounted(line.replay);
+    expect_steps_add_up(line.replay);
   }
 }
 
 TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
-  Line line(options_with(holding_limiters().back()));
+  NumberedBuffer line(options_with(holding_limiters().back()));
   line.append_many(0, 5);
   SampleStatus status;
   std::jthread learner([&](const std::stop_token& stop) {
@@ -91,7 +91,7 @@ TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
 TEST(StopToken, EndsAWritersWaitForAChunk) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  const auto core = std::make_shared<buffer::BufferCore>(schema, Small{});
+  const auto core = std::make_shared<buffer::BufferCore>(schema, SmallOptions{});
   std::stop_source source;
   writer::WriterCore writer(core, core->slots().take().value_or(0), {.stop = source.get_token()});
   writer.begin_episode();
@@ -113,25 +113,26 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
 }
 
 TEST(StopToken, ClosedGoesBeforeStopped) {
-  Line line(options_with(MinSize{}));
+  NumberedBuffer line(options_with(MinSize{}));
   line.replay.close();
-  EXPECT_EQ(for_now(line.replay.sampler()).sample(2, {.stop = stopped_token()}).status().code,
+  EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(2, {.stop = stopped_token()}).status().code,
             Code::Closed);
   Writer writer = line.replay.writer({.stop = stopped_token()});
   EXPECT_EQ(line.append(writer, 0), CommitStatus::Closed);
 }
 
 TEST(StopToken, OfOneCallLeavesOthersAsleep) {
-  Line line;
+  NumberedBuffer line;
   std::stop_source stopped;
   std::atomic<bool> other_is_back = false;
   std::jthread other([&] {
-    EXPECT_TRUE(for_now(line.replay.sampler()).sample(4));
+    EXPECT_TRUE(as_lvalue(line.replay.sampler()).sample(4));
     other_is_back.store(true);
   });
   std::jthread one([&] {
-    EXPECT_EQ(for_now(line.replay.sampler()).sample(4, {.stop = stopped.get_token()}).status().code,
-              Code::Stopped);
+    EXPECT_EQ(
+        as_lvalue(line.replay.sampler()).sample(4, {.stop = stopped.get_token()}).status().code,
+        Code::Stopped);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now < 2; });
   stopped.request_stop();
@@ -151,7 +152,7 @@ TEST(StopToken, AtRandomMomentsEndsEveryCall) {
     const bool closes = rng.chance(0.5);
     Options options = options_with(holding_limiters().at(rng.below(2)));
     options.shards = rng.between(1, 3);
-    Line line(options);
+    NumberedBuffer line(options);
     std::stop_source source;
     std::vector<std::jthread> threads;
     start(threads, rng.between(1, 3), [&] {
@@ -174,7 +175,7 @@ TEST(StopToken, AtRandomMomentsEndsEveryCall) {
     std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2000)));
     closes ? line.replay.close() : (void)source.request_stop();
     threads.clear();
-    expect_accounted(line.replay);
+    expect_steps_add_up(line.replay);
   }
 }
 

@@ -47,18 +47,18 @@ class Hook final : public WaitHook {
 };
 
 /// A thread that calls `sample`. The constructor returns when the call waits.
-class Call {
+class WaitingSample {
  public:
-  Call(Line& line, std::size_t n, SampleOptions options) {
+  WaitingSample(NumberedBuffer& line, std::size_t n, SampleOptions options) {
     const std::size_t before = waiting_samplers(line.replay);
     options.stop = stop_.get_token();
     thread_ = std::jthread([this, &line, n, options] {
-      status_ = for_now(line.replay.sampler()).sample(n, options).status();
+      status_ = as_lvalue(line.replay.sampler()).sample(n, options).status();
     });
     yield_while([&] { return waiting_samplers(line.replay) == before; });
   }
   void stop() { stop_.request_stop(); }
-  Code end() {
+  Code join() {
     thread_.join();
     return status_.code;
   }
@@ -70,9 +70,9 @@ class Call {
 };
 
 /// A thread that commits a block of inserts. The constructor returns when a commit waits.
-class Block {
+class WaitingWriter {
  public:
-  Block(Line& line, std::size_t steps) {
+  WaitingWriter(NumberedBuffer& line, std::size_t steps) {
     const std::size_t before = waiting_writers(line.replay);
     thread_ = std::jthread([this, &line, steps] {
       Writer writer = line.replay.writer({.stop = stop_.get_token()});
@@ -83,7 +83,7 @@ class Block {
     yield_while([&] { return waiting_writers(line.replay) == before; });
   }
   void stop() { stop_.request_stop(); }
-  CommitStatus end() {
+  CommitStatus join() {
     thread_.join();
     return status_;
   }
@@ -99,25 +99,25 @@ class TurnsOf : public testing::TestWithParam<Case> {
   TurnsOf() : line(options()), how{.draws = GetParam().draws, .timeout = 0ns} {}
 
   static Options options() {
-    return Small{.capacity_steps = 20'000,
-                 .max_times_sampled = GetParam().max_times_sampled,
-                 .rate_limiter = GetParam().limiter,
-                 .max_writers = 8,
-                 .shards = 2};
+    return SmallOptions{.capacity_steps = 20'000,
+                        .max_times_sampled = GetParam().max_times_sampled,
+                        .rate_limiter = GetParam().limiter,
+                        .max_writers = 8,
+                        .shards = 2};
   }
   /// Draws as many items as the limiter lets through. Returns their number.
   std::size_t draw_all() {
     Sampler sampler = line.replay.sampler();
     std::size_t drawn = 0;
     for (const std::size_t n : {32U, 1U}) {
-      while (sampler.sample(n, kAtOnce)) {
+      while (sampler.sample(n, kNoWait)) {
         drawn += n;
       }
     }
     return drawn;
   }
   /// Appends `steps` more steps, each of which allows one draw.
-  void supply(std::size_t steps) {
+  void append_steps(std::size_t steps) {
     if (!writer) {
       writer = std::make_unique<Writer>(line.replay.writer());
     }
@@ -126,7 +126,7 @@ class TurnsOf : public testing::TestWithParam<Case> {
   }
   /// Uses up the draws that are allowed, so that samplers wait from now on.
   void let_samplers_wait() {
-    supply(32);
+    append_steps(32);
     draw_all();
     how.timeout = kNoTimeout;
   }
@@ -139,10 +139,10 @@ class TurnsOf : public testing::TestWithParam<Case> {
   }
   /// Makes room for a block of inserts by drawing as many items.
   void draw_a_block() {
-    ASSERT_TRUE(for_now(line.replay.sampler()).sample(GetParam().block, kAtOnce));
+    ASSERT_TRUE(as_lvalue(line.replay.sampler()).sample(GetParam().block, kNoWait));
   }
 
-  Line line;
+  NumberedBuffer line;
   std::unique_ptr<Writer> writer;
   SampleOptions how;
 
@@ -168,7 +168,7 @@ TEST_P(TurnsOf, WhoBeginsToWaitStandsInLineAlready) {
   limiter::Turns& samplers = core_of(line.replay)->sampler_turns;
   Looks sees_sampler(samplers);
   how.hook = &sees_sampler;
-  EXPECT_EQ(for_now(line.replay.sampler()).sample(32, how).status().code, Code::Stopped);
+  EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(32, how).status().code, Code::Stopped);
   EXPECT_TRUE(sees_sampler.stood);
   EXPECT_FALSE(samplers.anybody());
   if (GetParam().block != 0) {
@@ -184,14 +184,14 @@ TEST_P(TurnsOf, WhoBeginsToWaitStandsInLineAlready) {
 
 TEST_P(TurnsOf, SamplersAreLetInAsTheyBeganToWait) {
   let_samplers_wait();
-  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<std::unique_ptr<WaitingSample>> calls;
   const std::vector<std::size_t> batches = {256, 32, 64, 32, 128};
   for (const std::size_t n : batches) {
-    calls.push_back(std::make_unique<Call>(line, n, how));
+    calls.push_back(std::make_unique<WaitingSample>(line, n, how));
   }
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    supply(batches[i]);
-    EXPECT_EQ(calls[i]->end(), Code::Ok);
+    append_steps(batches[i]);
+    EXPECT_EQ(calls[i]->join(), Code::Ok);
     EXPECT_EQ(waiting_samplers(line.replay), calls.size() - i - 1) << "after " << i;
   }
   EXPECT_EQ(draw_all(), 0U);
@@ -199,31 +199,31 @@ TEST_P(TurnsOf, SamplersAreLetInAsTheyBeganToWait) {
 
 TEST_P(TurnsOf, SeveralAreLetInAtOnce) {
   let_samplers_wait();
-  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<std::unique_ptr<WaitingSample>> calls;
   for (int i = 0; i < 8; ++i) {
-    calls.push_back(std::make_unique<Call>(line, 32, how));
+    calls.push_back(std::make_unique<WaitingSample>(line, 32, how));
   }
-  supply(256);
+  append_steps(256);
   for (const auto& call : calls) {
-    EXPECT_EQ(call->end(), Code::Ok);
+    EXPECT_EQ(call->join(), Code::Ok);
   }
   EXPECT_EQ(draw_all(), 0U);
 }
 
 TEST_P(TurnsOf, ASamplerThatDoesNotWaitIsToldWhoDoes) {
   let_samplers_wait();
-  Call first(line, 256, how);
-  supply(32);
+  WaitingSample first(line, 256, how);
+  append_steps(32);
   Sampler sampler = line.replay.sampler();
-  const SampleStatus status = sampler.sample(32, kAtOnce).status();
+  const SampleStatus status = sampler.sample(32, kNoWait).status();
   EXPECT_EQ(status.code, Code::TimedOut);
   EXPECT_TRUE(status.held_by_turn);
   EXPECT_FALSE(status.held_by_ratio || status.held_by_queue);
   EXPECT_NE(status.message().find("other calls have waited longer"), std::string::npos)
       << status.message();
   first.stop();
-  EXPECT_EQ(first.end(), Code::Stopped);
-  EXPECT_TRUE(sampler.sample(32, kAtOnce)) << "nobody waits";
+  EXPECT_EQ(first.join(), Code::Stopped);
+  EXPECT_TRUE(sampler.sample(32, kNoWait)) << "nobody waits";
 }
 
 TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
@@ -233,16 +233,16 @@ TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
   hooked.hook = &hook;
   SampleOptions timed = how;
   timed.timeout = 1ms;
-  Call stopped(line, 256, how);
-  Call refused(line, 256, hooked);
-  EXPECT_EQ(for_now(line.replay.sampler()).sample(256, timed).status().code, Code::TimedOut);
-  Call last(line, 32, how);
-  supply(32);
+  WaitingSample stopped(line, 256, how);
+  WaitingSample refused(line, 256, hooked);
+  EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(256, timed).status().code, Code::TimedOut);
+  WaitingSample last(line, 32, how);
+  append_steps(32);
   hook.refuse = true;
-  EXPECT_EQ(refused.end(), Code::Stopped) << "in the middle";
+  EXPECT_EQ(refused.join(), Code::Stopped) << "in the middle";
   stopped.stop();
-  EXPECT_EQ(stopped.end(), Code::Stopped) << "the first";
-  EXPECT_EQ(last.end(), Code::Ok);
+  EXPECT_EQ(stopped.join(), Code::Stopped) << "the first";
+  EXPECT_EQ(last.join(), Code::Ok);
 }
 
 TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
@@ -253,13 +253,13 @@ TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
   // A queue has room as soon as one shard was drawn from. It may let one writer in for part of a
   // block and another for the rest. So these writers need only one step each.
   const bool in_parts = std::holds_alternative<Queue>(GetParam().limiter);
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<WaitingWriter>> blocks;
   for (int i = 0; i < 5; ++i) {
-    blocks.push_back(std::make_unique<Block>(line, in_parts ? 1 : GetParam().block));
+    blocks.push_back(std::make_unique<WaitingWriter>(line, in_parts ? 1 : GetParam().block));
   }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     draw_a_block();
-    EXPECT_EQ(blocks[i]->end(), CommitStatus::Committed);
+    EXPECT_EQ(blocks[i]->join(), CommitStatus::Committed);
     if (!in_parts) {
       EXPECT_EQ(waiting_writers(line.replay), blocks.size() - i - 1) << "after " << i;
     }
@@ -271,22 +271,22 @@ TEST_P(TurnsOf, AWriterThatGivesUpHandsItsTurnOn) {
     return;
   }
   let_writers_wait();
-  Block first(line, GetParam().block);
-  Block second(line, GetParam().block);
-  Block third(line, GetParam().block);
+  WaitingWriter first(line, GetParam().block);
+  WaitingWriter second(line, GetParam().block);
+  WaitingWriter third(line, GetParam().block);
   second.stop();
-  EXPECT_EQ(second.end(), CommitStatus::Stopped);
+  EXPECT_EQ(second.join(), CommitStatus::Stopped);
   first.stop();
-  EXPECT_EQ(first.end(), CommitStatus::Stopped);
+  EXPECT_EQ(first.join(), CommitStatus::Stopped);
   draw_a_block();
-  EXPECT_EQ(third.end(), CommitStatus::Committed);
+  EXPECT_EQ(third.join(), CommitStatus::Committed);
 }
 
 /// A call that is let in at the moment when it gives up must return what it was let in for, so that
 /// the balance counts only steps and draws that happened.
 TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
   for (std::uint64_t seed = 0; seed < scaled(20, 3); ++seed) {
-    Line many(options());
+    NumberedBuffer many(options());
     std::atomic<std::size_t> drawn = 0;
     std::atomic<int> appending = 3;
     std::vector<std::jthread> threads;
@@ -311,8 +311,8 @@ TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
     const std::uint64_t committed = many.replay.stats().committed_steps;
     ASSERT_EQ(committed, 9'000U);
     Sampler last = many.replay.sampler();
-    SampleResult result = last.sample(1, kAtOnce);
-    for (; result; result = last.sample(1, kAtOnce)) {
+    SampleResult result = last.sample(1, kNoWait);
+    for (; result; result = last.sample(1, kNoWait)) {
       ++drawn;
     }
     if (GetParam().max_times_sampled == 1) {
@@ -329,11 +329,11 @@ INSTANTIATE_TEST_SUITE_P(All, TurnsOf, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(Turns, AMinSizeHoldsNobodyBehindALargerBatch) {
-  Line line(Small{.rate_limiter = MinSize{8}});
-  const Call large(line, 32, {.draws = Draws::WithoutReplacement});
-  Call small(line, 8, {});
+  NumberedBuffer line(SmallOptions{.rate_limiter = MinSize{8}});
+  const WaitingSample large(line, 32, {.draws = Draws::WithoutReplacement});
+  WaitingSample small(line, 8, {});
   line.append_many(0, 8);
-  EXPECT_EQ(small.end(), Code::Ok);
+  EXPECT_EQ(small.join(), Code::Ok);
   line.replay.close();
 }
 
@@ -342,7 +342,7 @@ struct Asked : limiter::Turns::Turn {
 };
 
 /// Lets in as many calls as `room`.
-struct Gate {
+struct CountingGate {
   bool operator()(limiter::Turns::Turn& turn) {
     ++static_cast<Asked&>(turn).asked;
     return room > 0 && room-- > 0;
@@ -351,11 +351,11 @@ struct Gate {
 };
 
 /// Whether the call is let in without waiting for others.
-bool comes(limiter::Turns& turns, limiter::Turns::Turn& turn) {
+bool enters_without_wait(limiter::Turns& turns, limiter::Turns::Turn& turn) {
   const std::stop_token never;
   limiter::WaitTerms terms(nullptr, 0ns, never, nullptr);
   limiter::Wait wait(terms, nullptr, nullptr);
-  return !turns.come(turn, wait);
+  return !turns.wait_for_turn(turn, wait);
 }
 
 TEST_P(TurnsOf, AWriterThatFindsSomebodyWaitingStandsBehind) {
@@ -364,7 +364,7 @@ TEST_P(TurnsOf, AWriterThatFindsSomebodyWaitingStandsBehind) {
   }
   limiter::Turns& turns = core_of(line.replay)->writer_turns;
   Asked waiting;
-  ASSERT_TRUE(comes(turns, waiting));
+  ASSERT_TRUE(enters_without_wait(turns, waiting));
   Writer newcomer = line.replay.writer({.timeout = 0ns});
   EXPECT_EQ(line.append(newcomer, 0), CommitStatus::TimedOut) << "although there is room";
   turns.leave(waiting);
@@ -373,23 +373,23 @@ TEST_P(TurnsOf, AWriterThatFindsSomebodyWaitingStandsBehind) {
 
 TEST(Turns, WhoLeavesAsksForThoseBehind) {
   limiter::Turns turns;
-  Gate gate;
+  CountingGate gate;
   Asked a;
   Asked b;
   Asked c;
   Asked d;
   EXPECT_FALSE(turns.anybody());
-  EXPECT_TRUE(comes(turns, a));
+  EXPECT_TRUE(enters_without_wait(turns, a));
   for (Asked* const each : {&b, &c, &d}) {
-    EXPECT_FALSE(comes(turns, *each));
+    EXPECT_FALSE(enters_without_wait(turns, *each));
   }
   EXPECT_FALSE(turns.ask(a, std::ref(gate)));
   gate.room = 3;
   EXPECT_TRUE(turns.ask(a, std::ref(gate)));
-  EXPECT_FALSE(comes(turns, b)) << "a has not left";
+  EXPECT_FALSE(enters_without_wait(turns, b)) << "a has not left";
   EXPECT_FALSE(turns.leave(a, std::ref(gate)));
-  EXPECT_TRUE(comes(turns, b));
-  EXPECT_TRUE(comes(turns, c));
+  EXPECT_TRUE(enters_without_wait(turns, b));
+  EXPECT_TRUE(enters_without_wait(turns, c));
   EXPECT_TRUE(turns.ask(b, std::ref(gate)));
   EXPECT_EQ(b.asked, 1) << "by a";
   EXPECT_EQ(d.asked, 1);
@@ -397,10 +397,10 @@ TEST(Turns, WhoLeavesAsksForThoseBehind) {
   EXPECT_FALSE(turns.leave(b, std::ref(gate)));
   EXPECT_FALSE(turns.leave(c)) << "let in, although it did not ask";
   Asked e;
-  EXPECT_FALSE(comes(turns, e));
+  EXPECT_FALSE(enters_without_wait(turns, e));
   EXPECT_TRUE(turns.leave(e, std::ref(gate))) << "behind d";
   EXPECT_EQ(d.asked, 1);
-  EXPECT_TRUE(comes(turns, d));
+  EXPECT_TRUE(enters_without_wait(turns, d));
   EXPECT_FALSE(turns.leave(d));
   EXPECT_FALSE(turns.leave(d)) << "again";
   EXPECT_FALSE(turns.anybody());
@@ -408,13 +408,13 @@ TEST(Turns, WhoLeavesAsksForThoseBehind) {
 
 TEST(Turns, TheDemandIsThatOfTheFirst) {
   limiter::Turns turns;
-  Gate gate;
+  CountingGate gate;
   Asked a;
   Asked b;
   a.demand = 7;
   b.demand = 9;
-  EXPECT_TRUE(comes(turns, a));
-  EXPECT_FALSE(comes(turns, b));
+  EXPECT_TRUE(enters_without_wait(turns, a));
+  EXPECT_FALSE(enters_without_wait(turns, b));
   EXPECT_FALSE(turns.ask(a, std::ref(gate)));
   EXPECT_EQ(turns.demand(), 7U);
   turns.leave(a);

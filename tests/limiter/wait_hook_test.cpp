@@ -26,11 +26,11 @@ class CountedHook final : public WaitHook {
 
 /// Options with which only the limiter can hold a writer, because each item is drawn at most once.
 Options holding_options() {
-  return Small{.max_times_sampled = 1, .rate_limiter = Queue{8}};
+  return SmallOptions{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }
 
 TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   CountedHook hook([](int) { return false; });
   EXPECT_EQ(sampler.sample(2, {.hook = &hook}).status().code, Code::Stopped);
@@ -43,10 +43,10 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
 }
 
 TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
-  Line line;
+  NumberedBuffer line;
   CountedHook hook([](int) { return true; });
   const SampleStatus status =
-      for_now(line.replay.sampler()).sample(2, {.timeout = 220ms, .hook = &hook}).status();
+      as_lvalue(line.replay.sampler()).sample(2, {.timeout = 220ms, .hook = &hook}).status();
   EXPECT_EQ(status.code, Code::TimedOut);
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
@@ -55,9 +55,9 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
 }
 
 TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
-  Line line;
+  NumberedBuffer line;
   CountedHook hook([](int asked) { return asked < 3; });
-  const SampleStatus status = for_now(line.replay.sampler()).sample(2, {.hook = &hook}).status();
+  const SampleStatus status = as_lvalue(line.replay.sampler()).sample(2, {.hook = &hook}).status();
   EXPECT_EQ(status.code, Code::Stopped);
   EXPECT_EQ(hook.asked, 4);
   EXPECT_GE(status.waited, 150ms);
@@ -69,7 +69,7 @@ TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
 }
 
 TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
-  Line line;
+  NumberedBuffer line;
   CountedHook hook([&](int asked) {
     if (asked == 2) {
       EXPECT_EQ(line.replay.stats().samplers_for_items.waiting_now, 1U);
@@ -78,14 +78,14 @@ TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
     }
     return true;
   });
-  EXPECT_TRUE(for_now(line.replay.sampler()).sample(2, {.hook = &hook}));
+  EXPECT_TRUE(as_lvalue(line.replay.sampler()).sample(2, {.hook = &hook}));
   const WaitStats waits = line.replay.stats().samplers_for_items;
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.timeouts, 0U);
 }
 
 TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
-  Line line(holding_options());
+  NumberedBuffer line(holding_options());
   CountedHook hook([](int) { return false; });
   Writer writer = line.replay.writer({.hook = &hook});
   const std::uint64_t committed = line.append_until_held(writer, CommitStatus::Stopped);
@@ -94,16 +94,16 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
   EXPECT_EQ(line.replay.stats().writers_for_limiter.waits, 0U);
   hook.asked = 0;
   EXPECT_EQ(writer.commit(), CommitStatus::Stopped);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
-  Line line(holding_options());
+  NumberedBuffer line(holding_options());
   bool drawing = false;
   Sampler sampler = line.replay.sampler();
   CountedHook hook([&](int asked) {
     if (drawing && asked == 1) {
-      EXPECT_TRUE(sampler.sample(8, kAtOnce));
+      EXPECT_TRUE(sampler.sample(8, kNoWait));
     }
     return drawing || asked < 2;
   });
@@ -123,7 +123,7 @@ TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
 }
 
 TEST(WaitHook, WithOneAWriterTimesOutInOneWait) {
-  Line line(holding_options());
+  NumberedBuffer line(holding_options());
   CountedHook hook([](int) { return true; });
   Writer writer = line.replay.writer({.timeout = 120ms, .hook = &hook});
   line.append_until_held(writer);

@@ -44,7 +44,7 @@ TEST(Wait, ThatFindsAfterAllWhatItWaitedForDidNotTimeOut) {
   {
     Wait wait(terms, &meter, nullptr);
     EXPECT_EQ(wait.over(), WaitEnd::TimedOut);
-    wait.found();
+    wait.clear_end();
   }
   EXPECT_EQ(meter.stats().waits, 1U);
   EXPECT_EQ(meter.stats().timeouts, 0U);

@@ -15,11 +15,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 Options newest_first() {
-  return test::Small{.selectors = {Lifo{}}};
+  return test::SmallOptions{.selectors = {Lifo{}}};
 }
 
 TEST(Metrics, SayWhatStatsSay) {
-  Measured measured;
+  MeasuredBuffer measured;
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 100);
   EXPECT_TRUE(meter.sample(sampler, 3));
@@ -87,8 +87,8 @@ std::set<std::string> members(const std::set<std::string>& types) {
 }
 
 TEST(Metrics, HaveEachNumberOfStats) {
-  Served served;
-  test::Line line;
+  ServedMetrics served;
+  test::NumberedBuffer line;
   const Meter meter = served.metrics.watch(line.replay);
   const std::string text = served.text();
   std::set<std::string> numbers = members({"std::uint64_t", "std::size_t"});
@@ -107,9 +107,9 @@ TEST(Metrics, HaveEachNumberOfStats) {
 }
 
 TEST(Metrics, HaveEachFamilyOnceWhateverTheNumberOfBuffers) {
-  Served served;
-  test::Line one;
-  test::Line two;
+  ServedMetrics served;
+  test::NumberedBuffer one;
+  test::NumberedBuffer two;
   const Meter first = served.metrics.watch(one.replay, "one");
   std::optional<Meter> second(served.metrics.watch(two.replay, "two"));
   one.replay.close();
@@ -138,9 +138,9 @@ TEST(Metrics, HaveEachFamilyOnceWhateverTheNumberOfBuffers) {
 }
 
 TEST(Metrics, RefuseANameInUseAndLeaveItToItsBuffer) {
-  Served served;
-  test::Line one;
-  test::Line two;
+  ServedMetrics served;
+  test::NumberedBuffer one;
+  test::NumberedBuffer two;
   {
     const Meter meter = served.metrics.watch(one.replay, "online");
     EXPECT_THROW(static_cast<void>(served.metrics.watch(two.replay, "online")),
@@ -151,9 +151,9 @@ TEST(Metrics, RefuseANameInUseAndLeaveItToItsBuffer) {
 }
 
 TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
-  Measured measured(
-      test::Small{.rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
+  MeasuredBuffer measured(
+      test::SmallOptions{.rate_limiter = SampleToInsertRatio{
+                             .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
   auto& [served, line, meter, writer, sampler] = measured;
   const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
   // Each kind of wait happens a different number of times.
@@ -208,7 +208,8 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
 }
 
 TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
-  Measured measured(test::Small{.selectors = {test::kRaw, test::kRaw}});
+  MeasuredBuffer measured(
+      test::SmallOptions{.selectors = {test::kRawProportional, test::kRawProportional}});
   auto& [served, line, meter, writer, sampler] = measured;
   const auto append = [&](End end, float priority) {
     return measured.append(0, end, std::span(&priority, 1));
@@ -232,7 +233,7 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
 }
 
 TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
-  Measured measured(test::Small{
+  MeasuredBuffer measured(test::SmallOptions{
       .selectors = {Lifo{}}, .max_times_sampled = 1, .rate_limiter = Queue{.size = 24}});
   auto& [served, line, meter, writer, sampler] = measured;
   writer.set_timeout(std::chrono::nanoseconds(0));
@@ -252,7 +253,7 @@ TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
 }
 
 TEST(Meter, TimesEachKindOfCallByItself) {
-  Measured measured;
+  MeasuredBuffer measured;
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 30);
   for (int i = 0; i < 5; ++i) {
@@ -273,7 +274,7 @@ TEST(Meter, TimesEachKindOfCallByItself) {
 }
 
 TEST(Meter, ObservesAgesInSteps) {
-  Measured measured(newest_first());
+  MeasuredBuffer measured(newest_first());
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   // Draws the newest 20 items, each once. The newest item is the last step whose n-step window is
@@ -300,7 +301,7 @@ TEST(Meter, ObservesAgesInSteps) {
 }
 
 TEST(Meter, ObservesHowOftenItemsAreReused) {
-  Measured measured(newest_first());
+  MeasuredBuffer measured(newest_first());
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   for (int i = 0; i < 5; ++i) {
@@ -319,7 +320,7 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
 }
 
 TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
-  Measured measured;
+  MeasuredBuffer measured;
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   const std::map<std::uint64_t, ItemKey> before = line.keys();
@@ -335,8 +336,8 @@ TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
 }
 
 TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
-  Served served;
-  test::Line line(test::Small{.capacity_steps = 4'000, .max_writers = 3});
+  ServedMetrics served;
+  test::NumberedBuffer line(test::SmallOptions{.capacity_steps = 4'000, .max_writers = 3});
   Meter meter = served.metrics.watch(line.replay);
   constexpr std::uint64_t kSteps = 2'000;
   std::vector<std::jthread> threads;
@@ -355,7 +356,7 @@ TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
   });
   threads.emplace_back([&] {
     for (int i = 0; i < 50; ++i) {
-      test::Line other;
+      test::NumberedBuffer other;
       const Meter short_lived = served.metrics.watch(other.replay, "other");
     }
   });

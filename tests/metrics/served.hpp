@@ -19,9 +19,9 @@ inline prometheus::Exposer& server() {
 }
 
 /// Metrics of buffers, and what the server answers about them.
-class Served {
+class ServedMetrics {
  public:
-  Served() { server().RegisterCollectable(metrics.collectable()); }
+  ServedMetrics() { server().RegisterCollectable(metrics.collectable()); }
 
   [[nodiscard]] std::string text() const {
     return test::http_get(static_cast<std::uint16_t>(server().GetListeningPorts().front()),
@@ -51,7 +51,8 @@ class Served {
 /// The number of values in each bucket of a histogram, by the bucket's upper bound. Empty buckets
 /// are left out.
 using Buckets = std::map<double, double>;
-inline Buckets buckets(const Served& served, const std::string& name, const std::string& labels) {
+inline Buckets buckets(const ServedMetrics& served, const std::string& name,
+                       const std::string& labels) {
   Buckets found;
   double before = 0.0;
   std::map<double, double> cumulative;
@@ -73,8 +74,9 @@ inline Buckets buckets(const Served& served, const std::string& name, const std:
 constexpr const char* kReplay = "buffer=\"replay\"";
 
 /// Appends like `Line::append`, but commits through the meter.
-inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::uint64_t number,
-                           End end = End::Continue, std::span<const float> priorities = {}) {
+inline CommitStatus append(test::NumberedBuffer& line, Meter& meter, Writer& writer,
+                           std::uint64_t number, End end = End::Continue,
+                           std::span<const float> priorities = {}) {
   if (!writer.in_episode()) {
     writer.begin_episode();
     writer.now(line.id) = number;
@@ -86,8 +88,8 @@ inline CommitStatus append(test::Line& line, Meter& meter, Writer& writer, std::
 }
 
 /// A buffer whose calls are measured and whose metrics are served.
-struct Measured {
-  explicit Measured(Options options = test::Small{}) : line(std::move(options)) {}
+struct MeasuredBuffer {
+  explicit MeasuredBuffer(Options options = test::SmallOptions{}) : line(std::move(options)) {}
 
   CommitStatus append(std::uint64_t number, End end, std::span<const float> priorities = {}) {
     return metrics::append(line, meter, writer, number, end, priorities);
@@ -99,8 +101,8 @@ struct Measured {
     }
   }
 
-  Served served;
-  test::Line line;
+  ServedMetrics served;
+  test::NumberedBuffer line;
   Meter meter = served.metrics.watch(line.replay);
   Writer writer = line.replay.writer();
   Sampler sampler = line.replay.sampler();

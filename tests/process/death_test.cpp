@@ -14,17 +14,17 @@
 namespace reprise::test {
 namespace {
 
-std::string own_address(const char* what) {
+std::string unique_address(const char* what) {
   static int number = 0;
   return std::string("@reprise-") + what + "-" + std::to_string(::getpid()) + "-" +
          std::to_string(++number);
 }
 
 Options options_for(std::size_t steps) {
-  return Small{
+  return SmallOptions{
       .capacity_steps = steps,
-      .window = Transitions{.n_step = NamedSteps::kAhead, .discount = NamedSteps::kDiscount},
-      .selectors = {kRaw, Uniform{}},
+      .window = Transitions{.n_step = NamedSteps::kNStep, .discount = NamedSteps::kDiscount},
+      .selectors = {kRawProportional, Uniform{}},
       .max_writers = 64,
       .chunk_steps = 64};
 }
@@ -32,13 +32,14 @@ Options options_for(std::size_t steps) {
 /// Guests that are killed at random moments, a few at a time. Some delays begin when the process
 /// starts; some writers' delays begin with their first step, so that they append even on a slow
 /// machine.
-class Lives {
+class MortalGuests {
  public:
   /// Steps that one guest appends in each environment.
-  static constexpr std::uint64_t kMostSteps = 3'000;
-  static constexpr std::size_t kAtOnce = 4;
+  static constexpr std::uint64_t kMaxSteps = 3'000;
+  static constexpr std::size_t kMaxAlive = 4;
 
-  Lives(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed), progress_(count) {}
+  MortalGuests(std::size_t count, std::uint64_t seed)
+      : count_(count), seed_(seed), progress_(count) {}
 
   enum class Kind : std::uint8_t { Writer, VectorWriter, Sampler };
   [[nodiscard]] static Kind kind(std::uint64_t life) noexcept {
@@ -64,8 +65,8 @@ class Lives {
     };
     std::vector<Alive> alive;
     for (std::uint64_t next = 0; next < count_ || !alive.empty();) {
-      while (next < count_ && alive.size() < kAtOnce) {
-        alive.push_back({Forked([&] { live(address, next); }), next, {}});
+      while (next < count_ && alive.size() < kMaxAlive) {
+        alive.push_back({Forked([&] { run_guest(address, next); }), next, {}});
         ++next;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(400)));
@@ -81,7 +82,7 @@ class Lives {
   }
 
  private:
-  void live(const std::string& address, std::uint64_t life) {
+  void run_guest(const std::string& address, std::uint64_t life) {
     Guest guest = attach(address, {.timeout = 60s});
     switch (kind(life)) {
       case Kind::Writer:
@@ -96,7 +97,7 @@ class Lives {
   void write(Guest& guest, std::uint64_t life) {
     Progress& progress = progress_[life];
     Writer writer = guest.writer();
-    for (std::uint64_t step = 0; step < kMostSteps; ++step) {
+    for (std::uint64_t step = 0; step < kMaxSteps; ++step) {
       const NamedSteps::Name name{life, 0, step};
       steps_.write(writer, name);
       progress.begun = step + 1;
@@ -111,7 +112,7 @@ class Lives {
     Progress& progress = progress_[life];
     VectorWriter writers = guest.vector_writer(NamedSteps::kEnvironments);
     std::array<End, NamedSteps::kEnvironments> ends{};
-    for (std::uint64_t step = 0; step < kMostSteps; ++step) {
+    for (std::uint64_t step = 0; step < kMaxSteps; ++step) {
       for (std::uint64_t e = 0; e < ends.size(); ++e) {
         const NamedSteps::Name name{life, e, step};
         steps_.write(writers[e], name);
@@ -143,7 +144,7 @@ class Lives {
   const NamedSteps steps_;
   const std::size_t count_;
   const std::uint64_t seed_;
-  Common<Progress> progress_;
+  SharedArray<Progress> progress_;
 };
 
 /// Draws from the buffer while guests die, and checks all items.
@@ -162,13 +163,13 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
   constexpr std::size_t kAtATime = 100;
   const NamedSteps named;
   std::uint64_t steps_in_all = 0;
-  const Holdings before = Holdings::now();
+  const ProcessResources before = ProcessResources::now();
   for (std::size_t done = 0; done < kills && !testing::Test::HasFatalFailure(); done += kAtATime) {
-    const std::string address = own_address("death");
-    Lives lives(std::min(kAtATime, kills - done), done);
+    const std::string address = unique_address("death");
+    MortalGuests lives(std::min(kAtATime, kills - done), done);
     Forked killer([&] { lives.run(address); });
-    ReplayBuffer replay(named.schema,
-                        options_for(kAtATime * Lives::kMostSteps * NamedSteps::kEnvironments));
+    ReplayBuffer replay(
+        named.schema, options_for(kAtATime * MortalGuests::kMaxSteps * NamedSteps::kEnvironments));
     Hosted hosted(replay, {.address = address, .ring_steps = 32});
     hosted.serve();
     {
@@ -177,8 +178,8 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
       ASSERT_TRUE(killer.join());
     }
     yield_while([&] { return replay.stats().writers != 0 || replay.stats().guests != 0; });
-    expect_accounted(replay);
-    Found found(replay, named);
+    expect_steps_add_up(replay);
+    FoundItems found(replay, named);
     const Stats stats = replay.stats();
     std::uint64_t steps = 0;
     std::uint64_t cut = 0;
@@ -186,15 +187,15 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
     for (std::uint64_t life = 0; life < lives.count(); ++life) {
       const Progress& progress = lives.progress(life);
       EXPECT_FALSE(progress.wrong) << "life " << life;
-      for (std::uint64_t e = 0; e < Lives::environments(life); ++e) {
+      for (std::uint64_t e = 0; e < MortalGuests::environments(life); ++e) {
         const std::uint64_t there = found.steps[{life, e}].size();
         ASSERT_GE(there, progress.committed) << "life " << life << ", environment " << e;
         ASSERT_LE(there, progress.begun);
-        ASSERT_NO_FATAL_FAILURE(found.expect(life, e, there));
+        ASSERT_NO_FATAL_FAILURE(found.expect_steps(life, e, there));
         steps += there;
         if (there != 0 && NamedSteps::end({life, e, there - 1}) == End::Continue) {
           // The guest may have cut this episode itself, before its next step.
-          ++(NamedSteps::cuts({life, e, there}) ? maybe_cut : cut);
+          ++(NamedSteps::restarts_episode({life, e, there}) ? maybe_cut : cut);
         }
       }
     }
@@ -205,13 +206,13 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
     EXPECT_LE(stats.dead_guest_steps, steps);
     steps_in_all += steps;
   }
-  EXPECT_EQ(Holdings::now(), before);
+  EXPECT_EQ(ProcessResources::now(), before);
   EXPECT_GT(steps_in_all, kills / 4);
   RecordProperty("kills", static_cast<int>(kills));
   RecordProperty("steps", std::to_string(steps_in_all));
 }
 
-void commit_of_vector(const NamedSteps& named, VectorWriter& writers, std::uint64_t step) {
+void commit_vector_step(const NamedSteps& named, VectorWriter& writers, std::uint64_t step) {
   std::vector<End> ends(writers.size(), End::Continue);
   for (std::uint64_t e = 0; e < writers.size(); ++e) {
     named.write(writers[e], {1, e, step});
@@ -221,9 +222,9 @@ void commit_of_vector(const NamedSteps& named, VectorWriter& writers, std::uint6
 
 TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
   const NamedSteps named;
-  const std::string address = own_address("counted");
+  const std::string address = unique_address("counted");
   enum : int { Attached = 1, Go, Done };
-  Common<std::atomic<int>> stage;
+  SharedArray<std::atomic<int>> stage;
   Forked guest([&] {
     Guest attached = attach(address, {.timeout = 60s});
     VectorWriter writers = attached.vector_writer(2);
@@ -231,7 +232,7 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
     stage->store(Attached);
     yield_while([&] { return stage->load() != Go; });
     for (std::uint64_t step = 0; step < 5; ++step) {
-      commit_of_vector(named, writers, step);
+      commit_vector_step(named, writers, step);
     }
     // This episode has no steps, so the buffer does not count it as cut.
     writer.begin_episode();
@@ -262,9 +263,9 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
   const std::size_t count = scaled(600, 40);
   constexpr std::uint64_t kSteps = 20;
   const NamedSteps named;
-  const std::string address = own_address("short");
-  Common<std::atomic<std::uint64_t>> wrong;
-  const Holdings before = Holdings::now();
+  const std::string address = unique_address("short");
+  SharedArray<std::atomic<std::uint64_t>> wrong;
+  const ProcessResources before = ProcessResources::now();
   {
     Forked maker([&] {
       const auto begin = std::chrono::steady_clock::now();
@@ -299,21 +300,21 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
     yield_while([&] { return replay.stats().writers != 0 || replay.stats().guests != 0; });
     EXPECT_EQ(*wrong, 0U);
     EXPECT_EQ(replay.size(), count * kSteps);
-    Found found(replay, named);
+    FoundItems found(replay, named);
     std::uint64_t cut = 0;
     for (std::uint64_t life = 0; life < count; ++life) {
-      ASSERT_NO_FATAL_FAILURE(found.expect(2 * life + 1, 0, kSteps));
+      ASSERT_NO_FATAL_FAILURE(found.expect_steps(2 * life + 1, 0, kSteps));
       cut += life % 2 == 0 && NamedSteps::end({2 * life + 1, 0, kSteps - 1}) == End::Continue;
     }
     EXPECT_EQ(replay.stats().cut_episodes, cut);
   }
-  EXPECT_EQ(Holdings::now(), before);
+  EXPECT_EQ(ProcessResources::now(), before);
 }
 
 TEST(StoppedGuest, HoldsUpNobody) {
   const NamedSteps named;
-  const std::string address = own_address("stopped");
-  Common<Progress> progress(3);
+  const std::string address = unique_address("stopped");
+  SharedArray<Progress> progress(3);
   const auto writes = [&](std::uint64_t life) {
     return [&, life] {
       Guest guest = attach(address, {.timeout = 60s});
@@ -364,11 +365,11 @@ TEST(StoppedGuest, HoldsUpNobody) {
   }
 }
 
-enum class Ends : std::uint8_t { Killed, KilledBesideItsChild, DestroyedBesideItsChild };
+enum class HostEnd : std::uint8_t { Killed, KilledBesideItsChild, DestroyedBesideItsChild };
 
 /// A process in which `Host::run` serves a buffer whose limiter lets nothing through. Once `child`
 /// is -1, the host forks a child, which inherits copies of its sockets.
-Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>& child) {
+Forked fork_host(const std::string& address, HostEnd how, SharedArray<std::atomic<pid_t>>& child) {
   return Forked([&child, address, how] {
     const NamedSteps named;
     Options options = options_for(1'000);
@@ -383,7 +384,7 @@ Forked host_of(const std::string& address, Ends how, Common<std::atomic<pid_t>>&
     if (forked == 0) {
       ::pause();
     }
-    if (how == Ends::DestroyedBesideItsChild) {
+    if (how == HostEnd::DestroyedBesideItsChild) {
       hosted.reset();
     }
     *child = forked;
@@ -434,7 +435,7 @@ TEST(HostAddress, OfAFileGoesWithTheHost) {
   const ScratchDirectory scratch;
   const std::string address = scratch.path() + "/host";
   {
-    Line line;
+    NumberedBuffer line;
     Hosted hosted(line.replay, {.address = address});
     hosted.serve();
     EXPECT_EQ(attach(address).stats().guests, 1U);
@@ -446,17 +447,17 @@ TEST(HostAddress, OfAFileGoesWithTheHost) {
 
 TEST(HostDeath, EndsTheWaitsOfItsGuests) {
   for (const bool writes : {true, false}) {
-    for (const Ends how :
-         {Ends::Killed, Ends::KilledBesideItsChild, Ends::DestroyedBesideItsChild}) {
-      const std::string address = own_address("host");
-      Common<std::atomic<pid_t>> child;
-      Forked host = host_of(address, how, child);
+    for (const HostEnd how :
+         {HostEnd::Killed, HostEnd::KilledBesideItsChild, HostEnd::DestroyedBesideItsChild}) {
+      const std::string address = unique_address("host");
+      SharedArray<std::atomic<pid_t>> child;
+      Forked host = fork_host(address, how, child);
       expect_closed_once_the_host_dies(address, writes, [&] {
-        if (how != Ends::Killed) {
+        if (how != HostEnd::Killed) {
           *child = -1;
           yield_while([&] { return *child == -1; });
         }
-        if (how != Ends::DestroyedBesideItsChild) {
+        if (how != HostEnd::DestroyedBesideItsChild) {
           host.kill();
         }
       });

@@ -18,28 +18,28 @@ namespace {
 
 using process::Channel;
 using process::Message;
-using process::Says;
+using process::MessageKind;
 
 /// While it exists, a process can only open files with numbers below a limit.
-class FewFiles {
+class LimitedFiles {
  public:
   /// Lets this process open `more` more files.
-  explicit FewFiles(rlim_t more)
-      : FewFiles(0,
-                 static_cast<rlim_t>(process::Descriptor(::dup(STDERR_FILENO)).number()) + more) {}
-  FewFiles(pid_t process, rlim_t files) : process_(process) {
-    EXPECT_EQ(::prlimit(process, RLIMIT_NOFILE, nullptr, &usual_), 0);
-    const rlimit few{files, usual_.rlim_max};
+  explicit LimitedFiles(rlim_t more)
+      : LimitedFiles(
+            0, static_cast<rlim_t>(process::Descriptor(::dup(STDERR_FILENO)).number()) + more) {}
+  LimitedFiles(pid_t process, rlim_t files) : process_(process) {
+    EXPECT_EQ(::prlimit(process, RLIMIT_NOFILE, nullptr, &old_limit_), 0);
+    const rlimit few{files, old_limit_.rlim_max};
     EXPECT_EQ(::prlimit(process, RLIMIT_NOFILE, &few, nullptr), 0);
   }
-  FewFiles(const FewFiles&) = delete;
-  FewFiles& operator=(const FewFiles&) = delete;
+  LimitedFiles(const LimitedFiles&) = delete;
+  LimitedFiles& operator=(const LimitedFiles&) = delete;
   // The process may have ended, so an error does not matter.
-  ~FewFiles() { ::prlimit(process_, RLIMIT_NOFILE, &usual_, nullptr); }
+  ~LimitedFiles() { ::prlimit(process_, RLIMIT_NOFILE, &old_limit_, nullptr); }
 
  private:
   pid_t process_;
-  rlimit usual_{};
+  rlimit old_limit_{};
 };
 
 /// The host's process has no file descriptor left for a guest's memory, or not even one for the
@@ -47,7 +47,7 @@ class FewFiles {
 TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
   const std::string address = "@reprise-full-" + std::to_string(::getpid());
   const Forked host([&] {
-    Line line;
+    NumberedBuffer line;
     Hosted hosted(line.replay, {.address = address});
     hosted.host.run({});
   });
@@ -88,12 +88,12 @@ TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
 }
 
 TEST(HostWithoutDescriptors, HangsUpOnWhoeverWaitsWhenItCloses) {
-  Line line;
+  NumberedBuffer line;
   Hosted hosted(line.replay);
   Channel waits = raw_channel(hosted.address());
   line.replay.close();
   {
-    const FewFiles few(0);
+    const LimitedFiles few(0);
     hosted.host.run({});
   }
   EXPECT_FALSE(waits.receive());
@@ -114,7 +114,7 @@ TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) 
         ::syscall(SYS_pidfd_open, ::getpid(), 0U) >= 0) {
       throw std::system_error(errno, std::generic_category(), "to go without pidfds");
     }
-    Line line;
+    NumberedBuffer line;
     Hosted hosted(line.replay, {.address = address});
     hosted.host.run({});
   });
@@ -122,7 +122,7 @@ TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) 
   while (guests.size() < 100) {
     guests.push_back(attach(address, {.timeout = 60s}));
   }
-  const FewFiles few(host.id(), 150);
+  const LimitedFiles few(host.id(), 150);
   for (Guest& guest : guests) {
     EXPECT_EQ(guest.stats().guests, 1U);
   }
@@ -136,23 +136,23 @@ TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
   Channel from{process::Descriptor(ends[0])};
   Channel to{process::Descriptor(ends[1])};
   const process::Region memory = process::Region::make(4096);
-  const auto expect = [&](Says says, bool file) {
+  const auto expect = [&](MessageKind kind, bool file) {
     const std::optional<Message> message = to.next();
     ASSERT_TRUE(message);
-    EXPECT_EQ(message->says, says);
+    EXPECT_EQ(message->kind, kind);
     EXPECT_EQ(message->file.valid(), file);
   };
-  from.send(Says::Stats);
-  from.send(Says::Sampled, {}, memory.file());
+  from.send(MessageKind::Stats);
+  from.send(MessageKind::Sampled, {}, memory.file());
   {
-    const FewFiles few(0);
+    const LimitedFiles few(0);
     EXPECT_TRUE(to.receive());
   }
-  from.send(Says::Sampled, {}, memory.file());
+  from.send(MessageKind::Sampled, {}, memory.file());
   EXPECT_TRUE(to.receive());
-  expect(Says::Stats, false);
-  expect(Says::Sampled, false);
-  expect(Says::Sampled, true);
+  expect(MessageKind::Stats, false);
+  expect(MessageKind::Sampled, false);
+  expect(MessageKind::Sampled, true);
 }
 
 /// So many come if a guest has given up draws whose answers are late.
@@ -163,7 +163,7 @@ TEST(Channel, TakesMessagesWithMoreFilesThanItTakesAtOnce) {
   Channel to{process::Descriptor(ends[1])};
   const process::Region memory = process::Region::make(4096);
   for (int i = 0; i < 11; ++i) {
-    from.send(Says::Sampled, process::bytes_of(i), memory.file());
+    from.send(MessageKind::Sampled, process::bytes_of(i), memory.file());
   }
   for (int i = 0; i < 11; ++i) {
     std::optional<Message> message = to.next();
@@ -187,7 +187,7 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
     };
     const auto told = [](rlim_t more, const auto& call) {
       try {
-        const FewFiles few(more);
+        const LimitedFiles few(more);
         call();
       } catch (const std::system_error& error) {
         return error.code() == std::errc::too_many_files_open;
@@ -209,7 +209,7 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
     }
     static_cast<void>(attached.writer());
   });
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 20);
   Hosted hosted(line.replay, {.address = address});
   hosted.serve();

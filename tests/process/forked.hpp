@@ -91,9 +91,9 @@ class Forked {
 
 /// An array in memory that the process shares with children that it forks later.
 template <class T>
-class Common {
+class SharedArray {
  public:
-  explicit Common(std::size_t size = 1) : bytes_(size * sizeof(T)), size_(size) {
+  explicit SharedArray(std::size_t size = 1) : bytes_(size * sizeof(T)), size_(size) {
     void* const memory =
         ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
@@ -102,9 +102,9 @@ class Common {
     data_ = static_cast<T*>(memory);
     std::uninitialized_value_construct_n(data_, size_);
   }
-  ~Common() { ::munmap(data_, bytes_); }
-  Common(const Common&) = delete;
-  Common& operator=(const Common&) = delete;
+  ~SharedArray() { ::munmap(data_, bytes_); }
+  SharedArray(const SharedArray&) = delete;
+  SharedArray& operator=(const SharedArray&) = delete;
 
   T& operator[](std::size_t at) noexcept { return data_[at]; }
   T* operator->() noexcept { return data_; }
@@ -119,13 +119,13 @@ class Common {
 };
 
 /// The system resources in use by this process that hosts and guests take.
-struct Holdings {
+struct ProcessResources {
   std::size_t descriptors = 0;
   std::size_t mappings = 0;  ///< Anonymous mappings of memory.
   std::size_t names = 0;     ///< Files in /dev/shm and /tmp with names as this library makes them.
 
-  [[nodiscard]] static Holdings now() {
-    Holdings found;
+  [[nodiscard]] static ProcessResources now() {
+    ProcessResources found;
     for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
       ++found.descriptors;
     }
@@ -142,10 +142,10 @@ struct Holdings {
     }
     return found;
   }
-  bool operator==(const Holdings&) const = default;
+  bool operator==(const ProcessResources&) const = default;
 };
 
-inline void PrintTo(const Holdings& one, std::ostream* to) {
+inline void PrintTo(const ProcessResources& one, std::ostream* to) {
   *to << one.descriptors << " descriptors, " << one.mappings << " mappings, " << one.names
       << " names";
 }

@@ -7,7 +7,7 @@
 namespace reprise::test {
 
 /// All items of a buffer, by guest and environment.
-struct Found {
+struct FoundItems {
   struct Step {
     std::uint32_t length;
     float discount;
@@ -15,8 +15,8 @@ struct Found {
   };
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<std::uint64_t, Step>> steps;
 
-  Found(ReplayBuffer& replay, const NamedSteps& named) {
-    Sampler sampler = replay.selector(1).sampler({.parallel_gather_bytes = kGatherAlone});
+  FoundItems(ReplayBuffer& replay, const NamedSteps& named) {
+    Sampler sampler = replay.selector(1).sampler({.parallel_gather_bytes = kNoParallelGather});
     std::size_t drawn = 0;
     for (std::size_t left = replay.size(); left != 0;) {
       const std::size_t n = std::min<std::size_t>(left, 4096);
@@ -39,15 +39,15 @@ struct Found {
 
   /// Checks that exactly the first `count` steps of an environment are items, with the windows that
   /// they have if the open episode was cut after the last one.
-  void expect(std::uint64_t life, std::uint64_t environment, std::uint64_t count) {
+  void expect_steps(std::uint64_t life, std::uint64_t environment, std::uint64_t count) {
     const auto& all = steps[{life, environment}];
     ASSERT_EQ(all.size(), count);
     for (std::uint64_t s = 0; s < count; ++s) {
       const NamedSteps::Name name{life, environment, s};
       ASSERT_TRUE(all.contains(s)) << "life " << life << " lacks step " << s;
       std::uint32_t length = 1;
-      while (length < NamedSteps::kAhead && s + length < count &&
-             !NamedSteps::begins({life, environment, s + length})) {
+      while (length < NamedSteps::kNStep && s + length < count &&
+             !NamedSteps::begins_episode({life, environment, s + length})) {
         ++length;
       }
       ASSERT_EQ(all.at(s).length, length) << "life " << life << ", step " << s << " of " << count;
@@ -55,7 +55,7 @@ struct Found {
           NamedSteps::end({life, environment, s + length - 1}) == End::Terminated;
       ASSERT_EQ(all.at(s).discount,
                 terminated ? 0.0F : std::pow(NamedSteps::kDiscount, static_cast<float>(length)));
-      if (!NamedSteps::begins(name)) {
+      if (!NamedSteps::begins_episode(name)) {
         ASSERT_EQ(all.at(s).episode, all.at(s - 1).episode);
       }
     }

@@ -93,7 +93,7 @@ class Guests {
         core_(test::core_of(replay)),
         layout_(core_->format(), kEnvironments, kRows),
         writer_(std::make_unique<WriterSession>(core_, kEnvironments, kRows)),
-        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{}, 0, kMostBytes)),
+        draws_(std::make_unique<DrawSession>(core_, SamplerOptions{}, 0, kMaxBytes)),
         memory_(Region::map(Descriptor(::dup(writer_->memory())), layout_.bytes())),
         sampler_(replay.sampler()) {
     std::array<int, 2> ends{};
@@ -142,18 +142,18 @@ class Guests {
       case 6: {
         SampleCall call = input_.take<SampleCall>();
         call.items %= input_.below(8) == 0 ? ~std::uint64_t{0} : 64;
-        return say(Says::Sample, bytes_of(call));
+        return send(MessageKind::Sample, bytes_of(call));
       }
       case 7: {
         const UpdateCall call{.number = 1, .selector = input_.below(2), .keys = 3};
         std::array<std::byte, 36> behind{};
         input_.fill(behind);
-        return say(Says::Update, joined(call, behind));
+        return send(MessageKind::Update, joined(call, behind));
       }
       default: {
         std::vector<std::byte> bytes(input_.below(60));
         input_.fill(bytes);
-        say(static_cast<Says>(input_.below(15)), bytes);
+        send(static_cast<MessageKind>(input_.below(15)), bytes);
         static_cast<void>(sampler_.sample(1, {.timeout = std::chrono::nanoseconds(0)}));
       }
     }
@@ -163,7 +163,7 @@ class Guests {
   static constexpr std::size_t kEnvironments = 2;
   static constexpr std::size_t kRows = 8;
   /// The largest memory of a batch.
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 
   void publish(std::size_t e, std::uint64_t more) {
     RingLayout::words(memory_.data(), e).publish(published_[e] += more);
@@ -179,12 +179,12 @@ class Guests {
       }
     }
   }
-  void say(Says says, Bytes bytes) {
+  void send(MessageKind kind, Bytes bytes) {
     Message message;
-    message.says = says;
+    message.kind = kind;
     message.bytes.assign(bytes.begin(), bytes.end());
     if (!draws_->handle(message, host_)) {
-      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{}, 0, kMostBytes);
+      draws_ = std::make_unique<DrawSession>(core_, SamplerOptions{}, 0, kMaxBytes);
     }
     static_cast<void>(draws_->serve(&host_));
     static_cast<void>(guest_.receive());

@@ -18,7 +18,7 @@ namespace {
 TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   const std::string address = "@reprise-test-" + std::to_string(::getpid());
   const Forked host([&] {
-    Line line;
+    NumberedBuffer line;
     Hosted hosted(line.replay, {.address = address});
     line.append_many(0, 20);
     hosted.host.run({});
@@ -35,7 +35,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   EXPECT_EQ(sampler.sample(4, {.stop = stop.get_token()}).status().code,
             SampleStatus::Code::Stopped);
   host.signal(SIGCONT);
-  const Line line;  // Only the handles of its fields are used.
+  const NumberedBuffer line;  // Only the handles of its fields are used.
   for (const std::size_t n : {4U, 64U, 5U}) {
     const auto batch = require_batch(sampler.sample(n));
     for (std::size_t i = 0; i < n; ++i) {
@@ -45,7 +45,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
 }
 
 TEST(GuestLife, IsSeenToEndByAWriterOfFewSteps) {
-  Line line;
+  NumberedBuffer line;
   std::optional<Hosted> hosted(std::in_place, line.replay, HostOptions{.ring_steps = 1024});
   hosted->serve();
   Guest guest = attach(hosted->address());
@@ -61,14 +61,14 @@ TEST(GuestLife, IsSeenToEndByAWriterOfFewSteps) {
 }
 
 TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
-  Line line;
+  NumberedBuffer line;
   Hosted hosted(line.replay);
   hosted.serve();
   std::vector<process::Channel> guests;
   // With many guests, it takes the host a moment to hang up on all of them.
   for (int i = 0; i < 100; ++i) {
     guests.push_back(raw_channel(hosted.address()));
-    guests.back().send(process::Says::Hello, process::bytes_of(process::Hello()));
+    guests.back().send(process::MessageKind::Hello, process::bytes_of(process::Hello()));
     ASSERT_TRUE(answer(guests.back()));
   }
   line.replay.close();
@@ -86,7 +86,7 @@ TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
   for (const bool accepts : {false, true}) {
     const ScratchDirectory scratch;
     const std::string address = scratch.path() + "/host";
-    Line line;
+    NumberedBuffer line;
     Hosted hosted(line.replay, {.address = address});
     hosted.serve();
     Guest guest = attach(address);
@@ -105,7 +105,7 @@ TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
 }
 
 TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
-  SharedLine line(Small{.capacity_steps = 2'000}, {.ring_steps = 1024});
+  SharedNumberedBuffer line(SmallOptions{.capacity_steps = 2'000}, {.ring_steps = 1024});
   Writer writer = line.guest.writer();
   line.hosted.thread = {};
   line.append_many(writer, 0, 1'000);
@@ -117,7 +117,8 @@ TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
 
 /// The host needs a chunk that another thread's lock hides for a moment.
 TEST(GuestLife, LeavesWhatItHasCommittedAlsoIfALockIsHeldAsItsHostStops) {
-  SharedLine line(Small{.capacity_steps = 200, .chunk_steps = 16}, {.ring_steps = 1024});
+  SharedNumberedBuffer line(SmallOptions{.capacity_steps = 200, .chunk_steps = 16},
+                            {.ring_steps = 1024});
   Writer writer = line.guest.writer();
   line.hosted.thread = {};
   line.append_many(writer, 0, 1'000);
@@ -131,7 +132,7 @@ TEST(GuestLife, LeavesWhatItHasCommittedAlsoIfALockIsHeldAsItsHostStops) {
     ended = true;
   });
   yield_while([&] { return !ended && core->shards().writers_for_chunk.stats().waiting_now == 0; });
-  holder.let_go();
+  holder.release();
   host.join();
   EXPECT_EQ(line.replay.stats().committed_steps, 1'000U);
 }
@@ -141,7 +142,7 @@ TEST(GuestLife, IsAtTheSameFileAfterAChangeOfDirectory) {
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(scratch.path());
   {
-    Line line;
+    NumberedBuffer line;
     Hosted hosted(line.replay, {.address = "host"});
     hosted.serve();
     Guest guest = attach("host");
@@ -153,17 +154,17 @@ TEST(GuestLife, IsAtTheSameFileAfterAChangeOfDirectory) {
 }
 
 TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
-  SharedLine line(Small{.window = Transitions{.n_step = 5}});
+  SharedNumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 5}});
   VectorWriter writers = line.guest.vector_writer(3);
   writers[1].now(line.id) = 0;  // A vector writer has begun the episode already.
   line.append_many(writers[1], 0, 10);
   { const Writer gone = std::move(writers[1]); }
   yield_while([&] { return line.replay.size() < 10; });
-  EXPECT_EQ(line.numbers(), numbers_between(0, 10));
+  EXPECT_EQ(line.numbers(), number_range(0, 10));
 }
 
 TEST(GuestLife, IsNotThatOfAFork) {
-  SharedLine line;
+  SharedNumberedBuffer line;
   line.append_many(0, 20);
   Writer writer = line.guest.writer();
   line.append_many(writer, 0, 3);
@@ -171,9 +172,9 @@ TEST(GuestLife, IsNotThatOfAFork) {
   ASSERT_TRUE(sampler.sample(4));
   const ::pid_t maker = ::getpid();
   const std::string address = line.hosted.address();
-  expect_of_child([&] {
+  expect_in_child([&] {
     const auto refused = [&](const char* what, auto&& call) {
-      return unless_refused<std::logic_error>(what, maker, call);
+      return describe_unless_refused<std::logic_error>(what, maker, call);
     };
     std::string complaints = refused("begin_episode", [&] { writer.begin_episode(); }) +
                              refused("sample", [&] { (void)sampler.sample(4); }) +

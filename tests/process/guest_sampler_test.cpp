@@ -14,16 +14,16 @@ std::string refusal_of(const Call& call) {
   try {
     call();
   } catch (const std::exception& error) {
-    for (const auto& [is, text] : dynamic_cast<const Refusal&>(error).parts()) {
-      parts += std::to_string(static_cast<int>(is)) + text + "|";
+    for (const auto& [kind, text] : dynamic_cast<const Refusal&>(error).parts()) {
+      parts += std::to_string(static_cast<int>(kind)) + text + "|";
     }
   }
   return parts;
 }
 
 TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
-  SharedLine line(
-      Small{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
+  SharedNumberedBuffer line(
+      SmallOptions{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
   line.append_many(0, 1'000);
   for (const bool unique : {false, true}) {
     Sampler here = line.replay.sampler({.seed = 5, .unique_frames = unique});
@@ -49,7 +49,7 @@ TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
 }
 
 TEST(GuestSampler, RefusesTargetsThatTheWindowDoesNotHave) {
-  SharedLine line(Small{.window = Transitions{.n_step = 3}});
+  SharedNumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3}});
   line.append_many(0, 64);
   GuestSampler sampler = line.guest.sampler();
   EXPECT_THROW((void)sampler.sample(4, {.n_step = 0}), std::invalid_argument);
@@ -58,7 +58,7 @@ TEST(GuestSampler, RefusesTargetsThatTheWindowDoesNotHave) {
 }
 
 TEST(GuestSampler, FillsBatchesOfTheLearner) {
-  SharedLine line;
+  SharedNumberedBuffer line;
   line.append_many(0, 64, 1.0F);
   GuestSampler sampler = line.guest.sampler();
   Batch batch = sampler.make_batch(20);
@@ -73,7 +73,7 @@ TEST(GuestSampler, FillsBatchesOfTheLearner) {
 }
 
 TEST(GuestSampler, UpdatesPrioritiesOfTheSelectorThatItDrawsBy) {
-  SharedLine line(Small{.selectors = {kRaw, kRaw}});
+  SharedNumberedBuffer line(SmallOptions{.selectors = {kRawProportional, kRawProportional}});
   line.append_many(0, 32, 1.0F);
   GuestSampler sampler = line.guest.sampler({}, 1);
   const auto drawn = require_batch(sampler.sample(32));
@@ -87,7 +87,7 @@ TEST(GuestSampler, UpdatesPrioritiesOfTheSelectorThatItDrawsBy) {
 }
 
 TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
-  SharedLine line(Small{.rate_limiter = MinSize{10}});
+  SharedNumberedBuffer line(SmallOptions{.rate_limiter = MinSize{10}});
   GuestSampler sampler = line.guest.sampler();
   const SampleResult none = sampler.sample(4, {.timeout = 20ms});
   EXPECT_FALSE(none);
@@ -104,7 +104,7 @@ TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
 
 TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
   for (const int how : {0, 1, 2}) {
-    Line line;
+    NumberedBuffer line;
     auto hosted = std::make_unique<Hosted>(line.replay);
     hosted->serve();
     Guest guest = attach(hosted->address());
@@ -137,7 +137,7 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
 }
 
 TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
-  SharedLine line;
+  SharedNumberedBuffer line;
   line.append_many(0, 30, 1.0F);
   expect_refusal([&] { (void)line.guest.sampler({}, 9); }, {"selector is 9"});
   GuestSampler sampler = line.guest.sampler();
@@ -161,7 +161,7 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
 }
 
 TEST(GuestSampler, RefusesMoreUpdatesThanAMessageHolds) {
-  SharedLine line;
+  SharedNumberedBuffer line;
   constexpr std::size_t kKeys = 22'369'619;  // 12 bytes each, beside 24 bytes of the call.
   const std::vector<ItemKey> keys(kKeys + 1);
   const std::vector<float> priorities(kKeys + 1);
@@ -171,7 +171,7 @@ TEST(GuestSampler, RefusesMoreUpdatesThanAMessageHolds) {
 }
 
 TEST(GuestSampler, IsASourceForAPrefetcher) {
-  SharedLine line;
+  SharedNumberedBuffer line;
   line.append_many(0, 64, 1.0F);
   GuestSampler sampler = line.guest.sampler();
   Prefetcher prefetcher(sampler, 16);
@@ -182,7 +182,7 @@ TEST(GuestSampler, IsASourceForAPrefetcher) {
 }
 
 TEST(Guest, TellsTheHostsStatisticsSchemaAndWindow) {
-  SharedLine line(Small{.window = Transitions{.n_step = 4}});
+  SharedNumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 4}});
   line.append_many(0, 30);
   const Stats stats = line.guest.stats();
   EXPECT_EQ(stats.committed_steps, 30U);

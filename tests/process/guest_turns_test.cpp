@@ -10,28 +10,28 @@
 namespace reprise::test {
 namespace {
 
-using process::Says;
+using process::MessageKind;
 
 /// Options under which each step allows one draw of `batch` items, and each such draw allows one
 /// step.
-Options by_turns(double batch) {
-  return Small{.capacity_steps = 10'000,
-               .rate_limiter = SampleToInsertRatio{
-                   .samples_per_insert = batch, .min_size = 1, .error_buffer = 8.0 * batch}};
+Options alternating_options(double batch) {
+  return SmallOptions{.capacity_steps = 10'000,
+                      .rate_limiter = SampleToInsertRatio{
+                          .samples_per_insert = batch, .min_size = 1, .error_buffer = 8.0 * batch}};
 }
 
 TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
   constexpr std::size_t kBatch = 4;
-  Line line(by_turns(kBatch));
+  NumberedBuffer line(alternating_options(kBatch));
   Hosted hosted(line.replay);
   hosted.serve();
   line.append(0);
   Sampler first = line.replay.sampler();
   Sampler last = line.replay.sampler();
-  while (first.sample(kBatch, kAtOnce)) {
+  while (first.sample(kBatch, kNoWait)) {
   }
   process::Channel channel = raw_channel(hosted.address());
-  channel.send(Says::Hello,
+  channel.send(MessageKind::Hello,
                process::bytes_of(process::Hello{.purpose = process::Purpose::Sampler}));
   ASSERT_TRUE(answer(channel));
   const auto& turns = core_of(line.replay)->sampler_turns;
@@ -39,12 +39,12 @@ TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
   for (std::uint64_t round = 1; round <= 20; ++round) {
     std::jthread before([&] { EXPECT_TRUE(first.sample(kBatch)); });
     yield_while([&] { return waiting() != 1; });
-    channel.send(Says::Sample,
+    channel.send(MessageKind::Sample,
                  process::bytes_of(process::SampleCall{
                      .number = round, .items = kBatch, .timeout_ns = kNoTimeout.count()}));
     // The host answers this message after it has begun the draw.
-    channel.send(Says::AskStats, process::bytes_of(round));
-    ASSERT_EQ(answer(channel)->says, Says::Stats);
+    channel.send(MessageKind::AskStats, process::bytes_of(round));
+    ASSERT_EQ(answer(channel)->kind, MessageKind::Stats);
     std::jthread behind([&] { EXPECT_TRUE(last.sample(kBatch)); });
     yield_while([&] { return waiting() != 2; });
     line.append(3 * round);
@@ -61,7 +61,7 @@ TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
 }
 
 TEST(GuestTurns, OfAWriterAreBetweenThoseOfWritersOfTheHost) {
-  Line line(by_turns(1.0));
+  NumberedBuffer line(alternating_options(1.0));
   Hosted hosted(line.replay, {.ring_steps = 8});
   hosted.serve();
   Writer first = line.replay.writer();
@@ -73,7 +73,7 @@ TEST(GuestTurns, OfAWriterAreBetweenThoseOfWritersOfTheHost) {
   first.set_timeout(kNoTimeout);
   const auto held = [&] {
     return process::RingLayout::shared(guest.memory).held.load(base::Order::Relaxed) ==
-           static_cast<std::uint32_t>(process::Held::ByLimiter);
+           static_cast<std::uint32_t>(process::HoldReason::ByLimiter);
   };
   const auto waiting = [&] { return line.replay.stats().writers_for_limiter.waiting_now; };
   for (std::uint64_t round = 0; round < 20; ++round) {

@@ -6,7 +6,7 @@
 namespace reprise::test {
 namespace {
 
-struct Refuses final : WaitHook {
+struct RefusingHook final : WaitHook {
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     return waited == 0ns || !refuses;
   }
@@ -16,7 +16,7 @@ struct Refuses final : WaitHook {
 /// The code of the error that a call throws when its wait ends; 0 if there is none, or if the host
 /// is gone.
 template <class Call>
-std::error_code ended(const Call& call) {
+std::error_code wait_error_of(const Call& call) {
   try {
     call();
   } catch (const std::system_error& error) {
@@ -28,8 +28,9 @@ std::error_code ended(const Call& call) {
 
 /// A guest whose host was served by a thread until it had attached and drawn, and is not served
 /// now.
-struct Asked : SharedLine {
-  explicit Asked(const AttachOptions& options) : SharedLine(Small{}, {}, options) {
+struct UnservedGuest : SharedNumberedBuffer {
+  explicit UnservedGuest(const AttachOptions& options)
+      : SharedNumberedBuffer(SmallOptions{}, {}, options) {
     append_many(0, 40);
     const auto batch = require_batch(sampler.sample(8));
     keys.assign(batch->keys().begin(), batch->keys().end());
@@ -44,7 +45,7 @@ struct Asked : SharedLine {
         [&] { (void)guest.sampler(); },
     };
     for (const auto& call : calls) {
-      EXPECT_EQ(ended(call), std::errc::operation_canceled);
+      EXPECT_EQ(wait_error_of(call), std::errc::operation_canceled);
     }
     for (const UpdateResult& result :
          {guest.update_priorities(keys, priorities), sampler.update_priorities(keys, priorities)}) {
@@ -59,14 +60,16 @@ struct Asked : SharedLine {
 };
 
 TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
-  Refuses hook;
-  Asked asked({.hook = &hook});
+  RefusingHook hook;
+  UnservedGuest asked({.hook = &hook});
   hook.refuses = true;
   asked.expect_all_ended();
-  EXPECT_EQ(ended([&] { (void)attach(asked.hosted.address(), {.timeout = 60s, .hook = &hook}); }),
-            std::errc::operation_canceled);
-  EXPECT_EQ(ended([&] { (void)attach("@reprise-nobody", {.timeout = 60s, .hook = &hook}); }),
-            std::errc::operation_canceled);
+  EXPECT_EQ(
+      wait_error_of([&] { (void)attach(asked.hosted.address(), {.timeout = 60s, .hook = &hook}); }),
+      std::errc::operation_canceled);
+  EXPECT_EQ(
+      wait_error_of([&] { (void)attach("@reprise-nobody", {.timeout = 60s, .hook = &hook}); }),
+      std::errc::operation_canceled);
   hook.refuses = false;
   asked.hosted.serve();
   // The host first answers the requests that were given up; the guest drops these answers.
@@ -78,7 +81,7 @@ TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
 
 TEST(GuestWait, IsEndedByItsStopToken) {
   std::stop_source stop;
-  Asked asked({.stop = stop.get_token()});
+  UnservedGuest asked({.stop = stop.get_token()});
   std::jthread later([&] {
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
@@ -87,21 +90,21 @@ TEST(GuestWait, IsEndedByItsStopToken) {
 }
 
 TEST(GuestWait, IsForAnAnswerUpToATimeout) {
-  Asked asked({});
-  EXPECT_EQ(ended([&] { (void)attach(asked.hosted.address(), {.timeout = 20ms}); }),
+  UnservedGuest asked({});
+  EXPECT_EQ(wait_error_of([&] { (void)attach(asked.hosted.address(), {.timeout = 20ms}); }),
             std::errc::timed_out);
 }
 
 /// The close also ends the wait of a process that has connected but was not accepted yet.
 TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
-  SharedLine line;
+  SharedNumberedBuffer line;
   line.hosted.thread = {};
   std::atomic<bool> timed_out = false;
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&, i] {
-        const std::error_code code = ended([&] {
+        const std::error_code code = wait_error_of([&] {
           i == 0 ? (void)line.guest.writer()
                  : (void)attach(line.hosted.address(), {.timeout = 30s});
         });
@@ -113,15 +116,15 @@ TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
     line.hosted.serve();
   }
   EXPECT_FALSE(timed_out);
-  EXPECT_EQ(ended([&] { (void)attach(line.hosted.address(), {.timeout = 0s}); }),
+  EXPECT_EQ(wait_error_of([&] { (void)attach(line.hosted.address(), {.timeout = 0s}); }),
             std::errc::connection_refused);
   EXPECT_THROW((void)line.guest.writer(), std::runtime_error);
 }
 
 /// The message of the update is larger than a socket's buffer.
 TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
-  Refuses hook;
-  Asked asked({.hook = &hook});
+  RefusingHook hook;
+  UnservedGuest asked({.hook = &hook});
   hook.refuses = true;
   const std::vector<ItemKey> many(1'000'000, asked.keys.front());
   const std::vector<float> priorities(many.size(), 1.0F);
@@ -130,7 +133,7 @@ TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
 }
 
 TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
-  Asked asked({});
+  UnservedGuest asked({});
   std::atomic<int> closed = 0;
   {
     std::vector<std::jthread> threads;
@@ -152,12 +155,13 @@ TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
 
 TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
   std::stop_source stop;
-  Asked asked({.stop = stop.get_token()});
+  UnservedGuest asked({.stop = stop.get_token()});
   std::vector<std::jthread> threads;
   std::atomic<int> canceled = 0;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      canceled += ended([&] { (void)asked.guest.stats(); }) == std::errc::operation_canceled;
+      canceled +=
+          wait_error_of([&] { (void)asked.guest.stats(); }) == std::errc::operation_canceled;
     });
   }
   std::this_thread::sleep_for(20ms);
@@ -167,31 +171,31 @@ TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
 }
 
 /// Makes a call from within a wait, once, as a signal handler of Python may.
-struct CallsBack final : WaitHook {
-  explicit CallsBack(bool on = false) : goes_on(on) {}
+struct ReentrantHook final : WaitHook {
+  explicit ReentrantHook(bool on = false) : continues_wait(on) {}
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     if (waited != 0ns) {
       asked_later = asked_later || !call;
       if (const auto now = std::exchange(call, nullptr)) {
         now();
-        return goes_on;
+        return continues_wait;
       }
     }
     return waited == 0ns;
   }
   std::function<void()> call;
-  const bool goes_on;        ///< Whether the wait of the call goes on after it.
-  bool asked_later = false;  ///< Whether a wait asked after the call.
+  const bool continues_wait;  ///< Whether the wait of the call goes on after it.
+  bool asked_later = false;   ///< Whether a wait asked after the call.
 };
 
 TEST(GuestWait, MayBeOneInWhichTheHookMakesAWriterOrASampler) {
-  CallsBack hook;
-  Asked asked({.hook = &hook});
+  ReentrantHook hook;
+  UnservedGuest asked({.hook = &hook});
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { (void)asked.guest.writer(); }, [&] { (void)asked.guest.sampler(); }}) {
     std::error_code inner;
-    hook.call = [&] { inner = ended(call); };
-    EXPECT_EQ(ended([&] { (void)asked.guest.stats(); }), std::errc::operation_canceled);
+    hook.call = [&] { inner = wait_error_of(call); };
+    EXPECT_EQ(wait_error_of([&] { (void)asked.guest.stats(); }), std::errc::operation_canceled);
     EXPECT_EQ(inner, std::errc::operation_canceled);
   }
 }
@@ -200,8 +204,8 @@ TEST(GuestWait, IsEndedByAHookThatClosesTheGuest) {
   for (const auto& call : std::vector<std::function<void(Guest&)>>{
            [](Guest& guest) { (void)guest.stats(); }, [](Guest& guest) { (void)guest.writer(); },
            [](Guest& guest) { (void)guest.sampler(); }}) {
-    CallsBack hook(true);
-    SharedLine line(Small{}, {}, {.hook = &hook});
+    ReentrantHook hook(true);
+    SharedNumberedBuffer line(SmallOptions{}, {}, {.hook = &hook});
     line.hosted.thread = {};
     hook.call = [&] { line.guest.close(); };
     EXPECT_THROW(call(line.guest), std::runtime_error);

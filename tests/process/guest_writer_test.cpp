@@ -51,14 +51,15 @@ class GuestWriter : public ::testing::TestWithParam<Case> {
  protected:
   GuestWriter() {
     GetParam().add(schema_);
-    const Options options = Small{.capacity_steps = 400,
-                                  .window = GetParam().window,
-                                  // Another rule would depend on the order of ingestion.
-                                  .selectors = {Proportional{.initial = InitialPriority::Constant}},
-                                  .max_writers = 2,
-                                  .chunk_steps = 16};
-    here_ = std::make_unique<ReplayBuffer>(schema_, options);
-    there_ = std::make_unique<ReplayBuffer>(schema_, options);
+    const Options options =
+        SmallOptions{.capacity_steps = 400,
+                     .window = GetParam().window,
+                     // Another rule would depend on the order of ingestion.
+                     .selectors = {Proportional{.initial = InitialPriority::Constant}},
+                     .max_writers = 2,
+                     .chunk_steps = 16};
+    direct_buffer_ = std::make_unique<ReplayBuffer>(schema_, options);
+    guest_buffer_ = std::make_unique<ReplayBuffer>(schema_, options);
   }
 
   /// Writes random bytes; in float fields, random numbers from 0 to 1.
@@ -123,15 +124,15 @@ class GuestWriter : public ::testing::TestWithParam<Case> {
   ScalarObservation<std::uint32_t> id_ = schema_.observation<std::uint32_t>("id");
   Column<std::uint8_t> action_ = schema_.column<std::uint8_t>("action", {3});
   Reward reward_ = schema_.reward("reward");
-  std::unique_ptr<ReplayBuffer> here_;
-  std::unique_ptr<ReplayBuffer> there_;
+  std::unique_ptr<ReplayBuffer> direct_buffer_;
+  std::unique_ptr<ReplayBuffer> guest_buffer_;
 };
 
 TEST_P(GuestWriter, LeavesTheBufferAsAWriterOfItsProcessDoes) {
-  Hosted hosted(*there_, {.ring_steps = 16});
+  Hosted hosted(*guest_buffer_, {.ring_steps = 16});
   hosted.serve();
   Guest guest = attach(hosted.address());
-  std::optional<Writer> of_here = here_->writer();
+  std::optional<Writer> of_here = direct_buffer_->writer();
   std::optional<Writer> of_there = guest.writer();
   Writer& here = *of_here;
   Writer& there = *of_there;
@@ -152,13 +153,13 @@ TEST_P(GuestWriter, LeavesTheBufferAsAWriterOfItsProcessDoes) {
   }
   of_here.reset();
   of_there.reset();
-  yield_while([&] { return there_->stats().writers != 0; });
-  ASSERT_EQ(here_->size(), there_->size());
-  Sampler from_here = here_->sampler({.seed = 3});
-  Sampler from_there = there_->sampler({.seed = 3});
+  yield_while([&] { return guest_buffer_->stats().writers != 0; });
+  ASSERT_EQ(direct_buffer_->size(), guest_buffer_->size());
+  Sampler from_here = direct_buffer_->sampler({.seed = 3});
+  Sampler from_there = guest_buffer_->sampler({.seed = 3});
   for (int i = 0; i < 20; ++i) {
-    const SampleResult a = from_here.sample(64, kAtOnce);
-    const SampleResult b = from_there.sample(64, kAtOnce);
+    const SampleResult a = from_here.sample(64, kNoWait);
+    const SampleResult b = from_there.sample(64, kNoWait);
     ASSERT_TRUE(a && b);
     expect_equal_batches(*a, *b);
   }
@@ -168,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Of, GuestWriter, ::testing::ValuesIn(cases()),
                          [](const auto& one) { return one.param.name; });
 
 TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
-  SharedLine line(Small{.capacity_steps = 1'000}, {.ring_steps = 16});
+  SharedNumberedBuffer line(SmallOptions{.capacity_steps = 1'000}, {.ring_steps = 16});
   Writer writer = line.guest.writer({.timeout = 0ns});
   line.hosted.thread = {};  // From now on no thread serves.
   std::uint64_t taken = line.append_until_held(writer);
@@ -181,13 +182,13 @@ TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
     ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
   }
   writer.begin_episode();  // This ends the episode, so that its last step is an item too.
-  line.hosted.await_steps(500);
+  line.hosted.wait_for_steps(500);
   yield_while([&] { return line.replay.size() != 500; });
-  EXPECT_EQ(line.numbers(), numbers_between(0, 500));
+  EXPECT_EQ(line.numbers(), number_range(0, 500));
 }
 
 TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
-  SharedLine line(Small{}, {.ring_steps = 8});
+  SharedNumberedBuffer line(SmallOptions{}, {.ring_steps = 8});
   std::stop_source source;
   Writer writer = line.guest.writer({.stop = source.get_token()});
   struct Once final : WaitHook {
@@ -209,11 +210,12 @@ TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
 }
 
 TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
-  SharedLine line(Small{.capacity_steps = 1'000,
-                        .rate_limiter =
-                            SampleToInsertRatio{
-                                .samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0}},
-                  {.ring_steps = 8});
+  SharedNumberedBuffer line(
+      SmallOptions{
+          .capacity_steps = 1'000,
+          .rate_limiter =
+              SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0}},
+      {.ring_steps = 8});
   Writer writer = line.guest.writer({.timeout = 30ms});
   std::uint64_t taken = 0;
   std::uint64_t committed = 0;
@@ -236,7 +238,7 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
 }
 
 TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
-  SharedLine line(Small{.capacity_steps = 1'000}, {.ring_steps = 8});
+  SharedNumberedBuffer line(SmallOptions{.capacity_steps = 1'000}, {.ring_steps = 8});
   std::optional<Writer> writer = line.guest.writer({.timeout = 50us});
   line.hosted.thread = {};
   std::uint64_t taken = line.append_until_held(*writer);
@@ -258,10 +260,11 @@ TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
 }
 
 TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {
-  SharedLine line(
-      Small{.capacity_steps = 1'000,
-            .rate_limiter =
-                SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}},
+  SharedNumberedBuffer line(
+      SmallOptions{
+          .capacity_steps = 1'000,
+          .rate_limiter =
+              SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}},
       {.ring_steps = 16});
   Writer there = line.guest.writer({.timeout = 100ms});
   for (std::uint64_t i = 0; line.append(there, i) == CommitStatus::Committed; ++i) {
@@ -277,7 +280,8 @@ TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {
 
 TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
   constexpr std::size_t kEnvironments = 5;
-  SharedLine line(Small{.capacity_steps = 10'000, .window = Transitions{.n_step = 3}});
+  SharedNumberedBuffer line(
+      SmallOptions{.capacity_steps = 10'000, .window = Transitions{.n_step = 3}});
   VectorWriter writers = line.guest.vector_writer(kEnvironments);
   EXPECT_EQ(line.replay.stats().writers, kEnvironments);
   std::vector<std::uint64_t> now(kEnvironments);
@@ -305,7 +309,7 @@ TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
       now[e] = next[e] + (ends[e] == End::Continue ? 0 : 1'000);
     }
   }
-  line.hosted.await_steps(steps);
+  line.hosted.wait_for_steps(steps);
   Sampler sampler = line.replay.sampler();
   const auto batch = require_batch(sampler.sample(2'000));
   for (std::size_t i = 0; i < batch->size(); ++i) {
@@ -316,8 +320,8 @@ TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
 }
 
 TEST(GuestWriterRefusals, SayWhatIsWrong) {
-  SharedLine line(
-      Small{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}, .max_writers = 3});
+  SharedNumberedBuffer line(SmallOptions{
+      .selectors = {Proportional{.initial = InitialPriority::FromCaller}}, .max_writers = 3});
   Writer writer = line.guest.writer();
   writer.begin_episode();
   expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"unwritten"});
@@ -333,17 +337,17 @@ TEST(GuestWriterRefusals, SayWhatIsWrong) {
 }
 
 TEST(GuestWriterPriorities, AreTakenIfAlphaWasSetSinceTheWriterHadItsOwn) {
-  SharedLine line(Small{.selectors = {Proportional{.alpha = 0.5F}}});
+  SharedNumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 0.5F}}});
   Writer writer = line.guest.writer();
   line.replay.selector(0).set_alpha(4.0F);
   line.append_many(writer, 0, 20, [](std::uint64_t number) { return number == 5 ? 1e10F : 1.0F; });
   EXPECT_THROW((void)line.append(writer, 20, -1.0F), std::invalid_argument);
-  line.hosted.await_steps(20);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 20));
+  line.hosted.wait_for_steps(20);
+  EXPECT_EQ(line.numbers(), number_range(0, 20));
 }
 
 TEST(GuestWriterPriorities, AreCheckedWithTheAlphaThatWasSetWhenTheWriterWasMade) {
-  SharedLine line(Small{.selectors = {Proportional{.alpha = 4.0F}}});
+  SharedNumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 4.0F}}});
   Writer writer = line.guest.writer();
   EXPECT_THROW((void)line.append(writer, 0, 1e10F), std::invalid_argument);
   line.replay.selector(0).set_alpha(0.5F);
@@ -352,35 +356,37 @@ TEST(GuestWriterPriorities, AreCheckedWithTheAlphaThatWasSetWhenTheWriterWasMade
 }
 
 TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
-  SharedLine line(Small{.window = Transitions{.n_step = 5}, .max_writers = 1});
+  SharedNumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 5}, .max_writers = 1});
   {
     Writer writer = line.guest.writer();
     line.append_many(writer, 0, 10);
   }
   yield_while([&] { return line.replay.stats().writers != 0; });
-  EXPECT_EQ(line.numbers(), numbers_between(0, 10));
+  EXPECT_EQ(line.numbers(), number_range(0, 10));
   EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it did not die";
   (void)line.guest.writer();
 }
 
 TEST(GuestWriterLife, GivesItsPlaceToTheNextWriterHoweverManyStepsAreLeftToTake) {
-  SharedLine line(Small{.capacity_steps = 10'000, .max_writers = 1}, {.ring_steps = 2048});
+  SharedNumberedBuffer line(SmallOptions{.capacity_steps = 10'000, .max_writers = 1},
+                            {.ring_steps = 2048});
   {
     Writer writer = line.guest.writer();
     line.hosted.thread = {};  // Nobody serves while it appends and closes.
     line.append_many(writer, 0, 2000);
   }
   process::Channel next = raw_channel(line.hosted.address());
-  next.send(process::Says::Hello, process::bytes_of(process::Hello{
-                                      .purpose = process::Purpose::Writer, .environments = 1}));
+  next.send(
+      process::MessageKind::Hello,
+      process::bytes_of(process::Hello{.purpose = process::Purpose::Writer, .environments = 1}));
   line.hosted.serve();
-  EXPECT_EQ(answer(next)->says, process::Says::Welcome);
+  EXPECT_EQ(answer(next)->kind, process::MessageKind::Welcome);
   EXPECT_EQ(line.replay.stats().committed_steps, 2000U);
 }
 
 TEST(GuestWriterLife, EndsWithTheBufferOrItsHost) {
   for (const bool close : {true, false}) {
-    Line line;
+    NumberedBuffer line;
     auto hosted = std::make_unique<Hosted>(line.replay, HostOptions{.ring_steps = 8});
     hosted->serve();
     Guest guest = attach(hosted->address());

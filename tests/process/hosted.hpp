@@ -16,7 +16,7 @@ struct Hosted {
     thread = std::jthread([this](const std::stop_token& stop) { host.run(stop); });
   }
   /// Waits until the buffer has `steps` committed steps, whether their items are decided or not.
-  void await_steps(std::uint64_t steps) const {
+  void wait_for_steps(std::uint64_t steps) const {
     yield_while([&] { return replay.stats().committed_steps < steps; });
   }
   [[nodiscard]] const std::string& address() const { return host.address(); }
@@ -27,10 +27,12 @@ struct Hosted {
 };
 
 /// A line whose buffer a thread serves, and a guest attached to it.
-struct SharedLine : Line {
-  explicit SharedLine(const Options& options = Small{}, const HostOptions& how = {},
-                      const AttachOptions& as = {})
-      : Line(options), hosted(replay, how), guest((hosted.serve(), attach(hosted.address(), as))) {}
+struct SharedNumberedBuffer : NumberedBuffer {
+  explicit SharedNumberedBuffer(const Options& options = SmallOptions{},
+                                const HostOptions& how = {}, const AttachOptions& as = {})
+      : NumberedBuffer(options),
+        hosted(replay, how),
+        guest((hosted.serve(), attach(hosted.address(), as))) {}
 
   Hosted hosted;
   Guest guest;

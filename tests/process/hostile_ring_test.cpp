@@ -10,7 +10,7 @@
 namespace reprise::test {
 namespace {
 
-using process::Says;
+using process::MessageKind;
 using process::StepHeader;
 
 TEST(HostileRegion, ThatIsTooSmallOrMayShrinkIsRefused) {
@@ -34,7 +34,7 @@ TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
   const StepHeader first{.first = 1};
   const std::vector<Damage> cases = {
       {"no episode", step, 1},
-      {"unknown kind", {.is = static_cast<StepHeader::Is>(2), .first = 1}, 1},
+      {"unknown kind", {.kind = static_cast<StepHeader::Kind>(2), .first = 1}, 1},
       {"unknown end", {.end = 3, .first = 1}, 2},
       {"no row behind the last", {.end = 1, .first = 1}, 1},
       {"published beyond the ring", first, 17},
@@ -46,35 +46,36 @@ TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
   };
   for (const Damage& damage : cases) {
     SCOPED_TRACE(damage.what);
-    HostileWorld world;
+    HostileFixture world;
     RawWriter writer(world.hosted.address());
     writer.header(0, {.end = 1, .first = 1});
     writer.words().publish(2);
-    world.hosted.await_steps(1);
+    world.hosted.wait_for_steps(1);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(writer.layout.priorities(writer.row(2)), &nan, sizeof(nan));
     writer.header(2, damage.header);
     writer.words().publish(2 + damage.published);
-    yield_while([&] { return !writer.lost(); });
-    world.await_alone();
+    yield_while([&] { return !writer.is_disconnected(); });
+    world.wait_until_no_writers();
     EXPECT_EQ(world.committed(), 1U);
-    expect_accounted(world.replay);
+    expect_steps_add_up(world.replay);
     world.expect_served();
   }
 }
 
 TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
-  HostileWorld world(Small{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
+  HostileFixture world(
+      SmallOptions{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
   RawWriter writer(world.hosted.address());
   writer.header(0, {.end = 1, .first = 1});
   writer.words().publish(2);
-  yield_while([&] { return !writer.lost(); });
-  world.await_alone();
+  yield_while([&] { return !writer.is_disconnected(); });
+  world.wait_until_no_writers();
   EXPECT_EQ(world.committed(), 0U);
 }
 
 TEST(HostileRing, ThatIsRefusedTellsItsWritersWhy) {
-  HostileWorld world;
+  HostileFixture world;
   const auto writers = std::make_shared<process::WriterConnection>(
       process::open_connection(world.hosted.address(),
                                {.purpose = process::Purpose::Writer, .environments = 2},
@@ -100,7 +101,7 @@ TEST(HostileRing, ThatIsRefusedTellsItsWritersWhy) {
 
 /// The host accepts any values of fields. They change no probability and no weight.
 TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
-  HostileWorld world(Small{.window = Transitions{.n_step = 3}});
+  HostileFixture world(SmallOptions{.window = Transitions{.n_step = 3}});
   world.append_many(0, 40);
   const std::size_t own_items = world.replay.size();
   RawWriter writer(world.hosted.address());
@@ -130,18 +131,19 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
     EXPECT_EQ(sampler.update_priorities(batch->keys(), priorities).stale, 0U);
   }
   EXPECT_GT(hostile, 0U);
-  expect_accounted(world.replay);
+  expect_steps_add_up(world.replay);
 }
 
 /// A step that the limiter has refused stays as it was, even if the guest overwrites its row.
 TEST(HostileRing, CannotChangeAStepThatWasRefused) {
-  for (const StepHeader::Is is : {StepHeader::Is::Cut, StepHeader::Is::Step}) {
-    HostileWorld world(Small{.rate_limiter = SampleToInsertRatio{
-                                 .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
+  for (const StepHeader::Kind kind : {StepHeader::Kind::Cut, StepHeader::Kind::Step}) {
+    HostileFixture world(
+        SmallOptions{.rate_limiter = SampleToInsertRatio{
+                         .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
     RawWriter writer(world.hosted.address());
     const auto held = [&] {
       return process::RingLayout::shared(writer.memory).held.load(base::Order::Relaxed) ==
-             static_cast<std::uint32_t>(process::Held::ByLimiter);
+             static_cast<std::uint32_t>(process::HoldReason::ByLimiter);
     };
     std::uint64_t row = 0;
     for (; !held() && row < 100; ++row) {
@@ -151,33 +153,34 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
     }
     ASSERT_LT(row, 100U);
     const std::uint64_t before = world.committed();
-    writer.header(row - 1, {.is = is, .end = 2});  // The limiter has refused this row.
+    writer.header(row - 1, {.kind = kind, .end = 2});  // The limiter has refused this row.
     for (std::uint64_t more = 0; more < 4; ++more) {
       writer.header(row + more, {});
     }
     writer.words().publish(row + 4);
     Sampler sampler = world.replay.sampler();
-    for (int i = 0; i < 20 && world.committed() < before + 2 && !writer.lost(); ++i) {
+    for (int i = 0; i < 20 && world.committed() < before + 2 && !writer.is_disconnected(); ++i) {
       ASSERT_TRUE(sampler.sample(1));
       std::this_thread::sleep_for(2ms);
     }
-    yield_while([&] { return world.committed() < before + 2 && !writer.lost(); });
-    EXPECT_FALSE(writer.lost());
-    expect_accounted(world.replay);
+    yield_while([&] { return world.committed() < before + 2 && !writer.is_disconnected(); });
+    EXPECT_FALSE(writer.is_disconnected());
+    expect_steps_add_up(world.replay);
     world.expect_served();
   }
 }
 
 TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
-  HostileWorld world(Small{.rate_limiter = SampleToInsertRatio{
-                               .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
+  HostileFixture world(
+      SmallOptions{.rate_limiter = SampleToInsertRatio{
+                       .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
   std::optional<RawWriter> writer(world.hosted.address());
   for (std::uint64_t row = 0; row < 10; ++row) {
     writer->header(row, {.first = row == 0 ? std::uint8_t{1} : std::uint8_t{0}});
   }
   writer->words().publish(10);
-  writer->connection->channel.send(Says::Bye);
-  yield_while([&] { return !writer->lost(); });
+  writer->connection->channel.send(MessageKind::Bye);
+  yield_while([&] { return !writer->is_disconnected(); });
   ASSERT_LT(world.committed(), 10U) << "the limiter holds some of them";
   writer->words().publish(14);
   Sampler sampler = world.replay.sampler();
@@ -202,7 +205,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
     for (std::size_t round = 0; round < rounds; ++round) {
       RawWriter writer(address, 3);
       std::array<std::uint64_t, 3> published{};
-      for (int i = 0; i < 3'000 && (i % 64 != 0 || !writer.lost()); ++i) {
+      for (int i = 0; i < 3'000 && (i % 64 != 0 || !writer.is_disconnected()); ++i) {
         const std::size_t e = rng.below(3);
         switch (rng.below(8)) {
           case 0:
@@ -221,7 +224,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
           default:
             writer.header(
                 rng.below(16),
-                {.is = rng.one_in(6) ? StepHeader::Is::Cut : StepHeader::Is::Step,
+                {.kind = rng.one_in(6) ? StepHeader::Kind::Cut : StepHeader::Kind::Step,
                  .end = static_cast<std::uint8_t>(rng.below(20) == 0 ? rng.below(4) : 0),
                  .first = static_cast<std::uint8_t>(rng.below(3)),
                  .priorities = static_cast<std::uint32_t>(rng.one_in(9) ? rng.below(3) : 0)},
@@ -262,7 +265,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
       }
     }
   });
-  Line line(Small{
+  NumberedBuffer line(SmallOptions{
       .capacity_steps = 500, .window = Transitions{.n_step = 3}, .max_writers = 16, .shards = 2});
   Hosted hosted(line.replay, {.address = address, .ring_steps = 16});
   hosted.serve();
@@ -286,26 +289,26 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
     }
   }
   yield_while([&] { return line.replay.stats().guests != 0 || line.replay.stats().writers != 0; });
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
   EXPECT_EQ(line.replay.size(), 500U);
-  EXPECT_EQ(line.numbers(), numbers_between(100, 600));
+  EXPECT_EQ(line.numbers(), number_range(100, 600));
 }
 
 TEST(GuestRing, WakesItsGuestAlsoForTheRoomOfAnEndAlone) {
-  HostileWorld world;
+  HostileFixture world;
   const RawWriter raw(world.hosted.address());
-  raw.header(0, {.is = StepHeader::Is::Step, .first = 1});
+  raw.header(0, {.kind = StepHeader::Kind::Step, .first = 1});
   raw.words().publish(1);
   yield_while([&] { return raw.words().consumed() != 1; });
   process::RingLayout::shared(raw.memory).waiting.begin();
-  raw.header(1, {.is = StepHeader::Is::Cut});
+  raw.header(1, {.kind = StepHeader::Kind::Cut});
   raw.words().publish(2);
   yield_while([&] { return raw.words().consumed() != 2; });
   world.hosted.thread = {};  // What the host has to send is sent.
   raw.connection->receive();
   const auto message = raw.connection->channel.next();
   ASSERT_TRUE(message);
-  EXPECT_EQ(message->says, process::Says::Wake);
+  EXPECT_EQ(message->kind, process::MessageKind::Wake);
 }
 
 }  // namespace

@@ -13,10 +13,10 @@ using process::Channel;
 using process::Greeting;
 using process::Hello;
 using process::Message;
+using process::MessageKind;
 using process::Purpose;
 using process::SampleAnswer;
 using process::SampleCall;
-using process::Says;
 
 std::string text_of(const std::optional<Message>& message) {
   return message ? std::string(reinterpret_cast<const char*>(message->bytes.data()),
@@ -35,7 +35,7 @@ std::vector<std::byte> random_bytes(Rng& rng, std::size_t count) {
 }
 
 TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
-  HostileWorld world;
+  HostileFixture world;
   const std::string own = Greeting().text();
   // The version is short and has a NUL after it, or fills its field. The message is whole, or
   // shorter than that of this version.
@@ -50,11 +50,11 @@ TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
       hello.fresh = std::numeric_limits<float>::quiet_NaN();
       hello.unused = 0x39393939;
       Channel channel = raw_channel(world.hosted.address());
-      channel.send(Says::Hello,
+      channel.send(MessageKind::Hello,
                    whole ? process::bytes_of(hello) : process::bytes_of(hello.greeting));
       const auto refusal = answer(channel);
       ASSERT_TRUE(refusal);
-      EXPECT_EQ(refusal->says, Says::Refused);
+      EXPECT_EQ(refusal->kind, MessageKind::Refused);
       EXPECT_EQ(text_of(refusal), "this process has reprise " + std::string(full ? 24 : 3, '9') +
                                       ", the host " + own + "; allowed: the same version");
       EXPECT_FALSE(answer(channel)) << "the host hangs up";
@@ -75,7 +75,7 @@ TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
       process::Welcome welcome;
       welcome.greeting.version = {};
       std::ranges::fill(welcome.greeting.version, '8');
-      channel.send(Says::Welcome,
+      channel.send(MessageKind::Welcome,
                    whole ? process::bytes_of(welcome) : process::bytes_of(welcome.greeting));
     });
     expect_refusal<std::runtime_error>([&] { (void)attach(address); },
@@ -85,13 +85,13 @@ TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
     process::Descriptor socket;
     yield_while([&] { return !(socket = listener.accept()).valid(); });
     Channel channel(std::move(socket));
-    channel.send(Says::Welcome);
+    channel.send(MessageKind::Welcome);
   });
   expect_refusal([&] { (void)attach(address); }, {"no host"});
 }
 
 TEST(HostileMessages, EndTheConnectionAndNothingElse) {
-  HostileWorld world;
+  HostileFixture world;
   const Hello good;
   Hello unknown;
   unknown.purpose = static_cast<Purpose>(7);
@@ -101,13 +101,14 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
   many.purpose = Purpose::Writer;
   many.environments = std::numeric_limits<std::uint64_t>::max();
   const auto greet = [](const Hello& hello) {
-    return [hello](Channel& channel) { channel.send(Says::Hello, process::bytes_of(hello)); };
+    return
+        [hello](Channel& channel) { channel.send(MessageKind::Hello, process::bytes_of(hello)); };
   };
-  const auto then = [&](Says says, std::vector<std::byte> bytes) {
+  const auto then = [&](MessageKind kind, std::vector<std::byte> bytes) {
     return [=](Channel& channel) {
-      channel.send(Says::Hello, process::bytes_of(good));
+      channel.send(MessageKind::Hello, process::bytes_of(good));
       (void)answer(channel);
-      channel.send(says, bytes);
+      channel.send(kind, bytes);
     };
   };
   const process::UpdateCall too_many{.number = 1, .selector = 0, .keys = std::uint64_t{1} << 62U};
@@ -116,17 +117,18 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
       {"no magic", greet(no_magic)},
       {"an unknown purpose", greet(unknown)},
       {"too many environments", greet(many)},
-      {"no greeting", [](Channel& channel) { channel.send(Says::Sample); }},
+      {"no greeting", [](Channel& channel) { channel.send(MessageKind::Sample); }},
       {"half a greeting",
        [&](Channel& channel) {
-         channel.send(Says::Hello, process::bytes_of(good).first(sizeof(Greeting) + 1));
+         channel.send(MessageKind::Hello, process::bytes_of(good).first(sizeof(Greeting) + 1));
        }},
-      {"an empty request", then(Says::Update, {})},
-      {"an unknown request", then(static_cast<Says>(99), std::vector<std::byte>(64))},
-      {"more keys than bytes", then(Says::Update, process::joined(too_many, {}))},
-      {"a few keys more", then(Says::Update, process::joined(some, {}))},
-      {"a draw without a sampler", then(Says::Sample, std::vector<std::byte>(sizeof(SampleCall)))},
-      {"another greeting", then(Says::Hello, process::joined(good, {}))},
+      {"an empty request", then(MessageKind::Update, {})},
+      {"an unknown request", then(static_cast<MessageKind>(99), std::vector<std::byte>(64))},
+      {"more keys than bytes", then(MessageKind::Update, process::joined(too_many, {}))},
+      {"a few keys more", then(MessageKind::Update, process::joined(some, {}))},
+      {"a draw without a sampler",
+       then(MessageKind::Sample, std::vector<std::byte>(sizeof(SampleCall)))},
+      {"another greeting", then(MessageKind::Hello, process::joined(good, {}))},
       {"a message that is too long",
        [](Channel& channel) {
          const std::array<std::uint32_t, 3> head{~0U, 1, 0};
@@ -140,26 +142,27 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
     Channel channel = raw_channel(world.hosted.address());
     attack(channel);
     while (const auto message = answer(channel)) {
-      EXPECT_TRUE(message->says == Says::Refused || message->says == Says::Failed) << name;
+      EXPECT_TRUE(message->kind == MessageKind::Refused || message->kind == MessageKind::Failed)
+          << name;
     }
     world.expect_served();
   }
 }
 
 TEST(HostileMessages, OfRandomBytesEndTheConnection) {
-  HostileWorld world;
+  HostileFixture world;
   Rng rng(3);
   for (std::size_t i = 0; i < scaled(300, 30); ++i) {
     Channel channel = raw_channel(world.hosted.address());
     if (rng.one_in(2)) {
       Hello hello;
       hello.purpose = rng.one_in(2) ? Purpose::Sampler : Purpose::Calls;
-      channel.send(Says::Hello, process::bytes_of(hello));
+      channel.send(MessageKind::Hello, process::bytes_of(hello));
       EXPECT_TRUE(answer(channel));
     }
     for (int k = 0; k < 3; ++k) {
       if (rng.one_in(2)) {
-        channel.send(static_cast<Says>(rng.below(15)), random_bytes(rng, rng.below(100)));
+        channel.send(static_cast<MessageKind>(rng.below(15)), random_bytes(rng, rng.below(100)));
       } else {
         send_bytes(channel, random_bytes(rng, rng.below(40)));
       }
@@ -173,22 +176,22 @@ TEST(HostileMessages, OfRandomBytesEndTheConnection) {
 }
 
 TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
-  HostileWorld world;
+  HostileFixture world;
   Channel silent = raw_channel(world.hosted.address());
   Channel half = raw_channel(world.hosted.address());
   send_bytes(half, std::vector<std::byte>(5));
   Channel deaf = raw_channel(world.hosted.address());
-  deaf.send(Says::Hello, process::bytes_of(Hello()));
+  deaf.send(MessageKind::Hello, process::bytes_of(Hello()));
   // Sends requests until the host gives up, because its answers are not read.
   const std::uint64_t number = 1;
   const base::Life life;
   process::HostWait host(life, {.timeout = 60s});
-  while (deaf.send(Says::AskStats, process::bytes_of(number), -1, &host.wait)) {
+  while (deaf.send(MessageKind::AskStats, process::bytes_of(number), -1, &host.wait)) {
   }
   world.append_many(0, 20);
   Writer writer = world.guest.writer();
   world.append_many(writer, 100, 200);
-  world.hosted.await_steps(220);
+  world.hosted.wait_for_steps(220);
   GuestSampler sampler = world.guest.sampler();
   EXPECT_TRUE(sampler.sample(8));
 }
@@ -211,7 +214,7 @@ TEST(HostilePeer, OfAnotherUserIsRefused) {
     }
     ::_exit(1);
   });
-  Line line;
+  NumberedBuffer line;
   Hosted hosted(line.replay, {.address = address});
   hosted.serve();
   EXPECT_TRUE(other.join());
@@ -238,8 +241,8 @@ TEST(HostileHost, OfAnotherUserGetsNothing) {
 }
 
 TEST(HostilePeer, LeavesNoDescriptorsBehind) {
-  HostileWorld world;
-  const Holdings before = Holdings::now();
+  HostileFixture world;
+  const ProcessResources before = ProcessResources::now();
   for (const std::size_t files : {1U, 2U}) {
     for (int i = 0; i < 20; ++i) {
       Channel channel = raw_channel(world.hosted.address());
@@ -266,20 +269,20 @@ TEST(HostilePeer, LeavesNoDescriptorsBehind) {
     }
   }
   world.expect_served();
-  EXPECT_EQ(Holdings::now(), before);
+  EXPECT_EQ(ProcessResources::now(), before);
 }
 
 TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
-  HostileWorld world;
+  HostileFixture world;
   Hello hello;
   hello.purpose = Purpose::Sampler;
   Channel channel = raw_channel(world.hosted.address());
-  channel.send(Says::Hello, process::bytes_of(hello));
+  channel.send(MessageKind::Hello, process::bytes_of(hello));
   ASSERT_TRUE(answer(channel));
   const auto ask = [&](std::uint64_t number, std::chrono::nanoseconds timeout,
                        std::uint64_t memory) {
     channel.send(
-        Says::Sample,
+        MessageKind::Sample,
         process::bytes_of(SampleCall{
             .number = number, .items = 4, .timeout_ns = timeout.count(), .memory_bytes = memory}));
   };
@@ -294,7 +297,7 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   EXPECT_EQ(answered->status.code, SampleStatus::Code::TimedOut);
   ask(9, 1h, 0);
   const std::uint64_t number = 9;
-  channel.send(Says::Cancel, process::bytes_of(number));
+  channel.send(MessageKind::Cancel, process::bytes_of(number));
   message = answer(channel);
   ASSERT_TRUE(message);
   answered = process::value_of<SampleAnswer>(message->bytes);
@@ -318,12 +321,12 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
 }
 
 TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
-  HostileWorld world;
+  HostileFixture world;
   world.append_many(0, 40);
   Hello hello;
   hello.purpose = Purpose::Sampler;
   Channel channel = raw_channel(world.hosted.address());
-  channel.send(Says::Hello, process::bytes_of(hello));
+  channel.send(MessageKind::Hello, process::bytes_of(hello));
   ASSERT_TRUE(answer(channel));
   std::vector<SampleCall> calls;
   for (const std::uint64_t items :
@@ -338,21 +341,21 @@ TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
   calls.push_back({.items = 4, .draws = static_cast<Draws>(9)});
   for (std::uint64_t i = 0; i < calls.size(); ++i) {
     calls[i].number = i + 1;
-    channel.send(Says::Sample, process::bytes_of(calls[i]));
+    channel.send(MessageKind::Sample, process::bytes_of(calls[i]));
     const auto message = answer(channel);
     ASSERT_TRUE(message) << i;
-    EXPECT_EQ(message->says, Says::Failed) << i;
+    EXPECT_EQ(message->kind, MessageKind::Failed) << i;
     EXPECT_EQ(process::value_of<std::uint64_t>(message->bytes), i + 1);
   }
-  channel.send(Says::Sample, process::bytes_of(SampleCall{.number = 99, .items = 4}));
+  channel.send(MessageKind::Sample, process::bytes_of(SampleCall{.number = 99, .items = 4}));
   const auto message = answer(channel);
   ASSERT_TRUE(message);
-  EXPECT_EQ(message->says, Says::Sampled) << "the connection is as good as before";
+  EXPECT_EQ(message->kind, MessageKind::Sampled) << "the connection is as good as before";
 }
 
 TEST(HostileDraw, OfMoreBytesThanTheHostAllowsIsRefused) {
-  constexpr std::size_t kMost = 64 << 10U;
-  HostileWorld world(Small{}, {.max_batch_bytes = kMost});
+  constexpr std::size_t kMaxBatchBytes = 64 << 10U;
+  HostileFixture world(SmallOptions{}, {.max_batch_bytes = kMaxBatchBytes});
   world.append_many(0, 40);
   GuestSampler sampler = world.guest.sampler();
   for (const std::size_t n : {10'000U, 100'000'000U}) {

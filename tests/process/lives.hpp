@@ -12,7 +12,7 @@ class NamedSteps {
  public:
   static constexpr std::size_t kEnvironments = 3;  ///< Environments of a vector writer.
   static constexpr std::size_t kWords = 4;
-  static constexpr std::uint32_t kAhead = 3;
+  static constexpr std::uint32_t kNStep = 3;
   static constexpr float kDiscount = 0.5F;
 
   struct Name {
@@ -49,25 +49,25 @@ class NamedSteps {
     }
   }
   /// Whether this step begins an episode although the one before was not ended.
-  [[nodiscard]] static bool cuts(const Name& name) noexcept {
+  [[nodiscard]] static bool restarts_episode(const Name& name) noexcept {
     return name.environment == 0 && name.life % 2 == 0 &&
            mix(name.number() ^ 0x55555555U) % 29 == 0;
   }
-  [[nodiscard]] static bool begins(const Name& name) noexcept {
-    return name.step == 0 || end(name.back(1)) != End::Continue || cuts(name);
+  [[nodiscard]] static bool begins_episode(const Name& name) noexcept {
+    return name.step == 0 || end(name.back(1)) != End::Continue || restarts_episode(name);
   }
 
   /// Writes a step without committing it. Begins an episode if the step is the first of one.
   void write(Writer& writer, const Name& of) const {
-    if (begins(of)) {
+    if (begins_episode(of)) {
       if (!writer.in_episode() || writer.episode_steps() != 0) {
         writer.begin_episode();
       }
-      words(of, true, writer.now(observation));
+      write_observation(of, true, writer.now(observation));
     }
     writer.now(name) = of.number();
     writer.now(check) = mix(of.number());
-    words(of, false, writer.next(observation));
+    write_observation(of, false, writer.next(observation));
   }
 
   /// Checks an item of a batch. Describes what is wrong with it; empty if nothing is.
@@ -81,28 +81,29 @@ class NamedSteps {
       return say("a torn row");
     }
     std::uint64_t position = 0;
-    while (position < of.step && !begins(of.back(position))) {
+    while (position < of.step && !begins_episode(of.back(position))) {
       ++position;
     }
     if (batch.positions()[i] != position) {
       return say("a wrong position");
     }
     const std::uint32_t length = batch.lengths()[i];
-    if (length == 0 || length > kAhead) {
+    if (length == 0 || length > kNStep) {
       return say("a wrong length");
     }
     const Name last{of.life, of.environment, of.step + length - 1};
     for (std::uint32_t k = 1; k < length; ++k) {
-      if (begins({of.life, of.environment, of.step + k})) {
+      if (begins_episode({of.life, of.environment, of.step + k})) {
         return say("a window across the end of its episode");
       }
     }
     std::array<std::uint64_t, kWords> expected{};
-    begins(of) ? words(of, true, expected) : words(of.back(1), false, expected);
+    begins_episode(of) ? write_observation(of, true, expected)
+                       : write_observation(of.back(1), false, expected);
     if (!equal(batch.now(observation), i, expected)) {
       return say("a wrong observation");
     }
-    words(last, false, expected);
+    write_observation(last, false, expected);
     if (!equal(batch.next(observation), i, expected)) {
       return say("a wrong next observation");
     }
@@ -117,7 +118,7 @@ class NamedSteps {
  private:
   /// Writes the observation after a step, or if `first` the one with which the step's episode
   /// begins.
-  static void words(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
+  static void write_observation(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
     for (std::size_t w = 0; w < to.size(); ++w) {
       to[w] = mix(of.number() * 8 + w + (first ? kWords : 0));
     }

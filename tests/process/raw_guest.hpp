@@ -31,8 +31,8 @@ class RawWriter {
     std::memcpy(row(at, environment), &header, sizeof(header));
   }
   /// Whether the host has ended the connection.
-  [[nodiscard]] bool lost() const {
-    connection->look();
+  [[nodiscard]] bool is_disconnected() const {
+    connection->drain_messages();
     return connection->life.closed();
   }
 
@@ -61,13 +61,13 @@ inline std::optional<process::Message> answer(process::Channel& channel) {
 }
 
 /// A served buffer with one guest that keeps to the protocol, beside the hostile ones of a test.
-struct HostileWorld : SharedLine {
-  explicit HostileWorld(const Options& options = Small{},
-                        const HostOptions& of_host = {.ring_steps = 16})
-      : SharedLine(options, of_host) {}
+struct HostileFixture : SharedNumberedBuffer {
+  explicit HostileFixture(const Options& options = SmallOptions{},
+                          const HostOptions& of_host = {.ring_steps = 16})
+      : SharedNumberedBuffer(options, of_host) {}
   void expect_served() { EXPECT_EQ(guest.stats().guests, 1U); }
   /// Waits until the buffer has no writers, so that every hostile guest's steps are counted.
-  void await_alone() {
+  void wait_until_no_writers() {
     yield_while([&] { return replay.stats().writers != 0; });
   }
   [[nodiscard]] std::uint64_t committed() const { return replay.stats().committed_steps; }

@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(const Request& request) {
   return std::as_bytes(std::span(&request, 1));
 }
 
-Blob granted(std::span<const std::byte> call, const Room& room) {
+Blob answer_request(std::span<const std::byte> call, const BlobAllocator& room) {
   Request request;
   std::memcpy(&request, call.data(), sizeof(request));
   if (request.bytes == 0) {
@@ -33,7 +33,7 @@ Blob granted(std::span<const std::byte> call, const Room& room) {
   return answer;
 }
 
-bool is(const Answer& answer, const Request& request) {
+bool is_answer_to(const Answer& answer, const Request& request) {
   const std::span<const std::byte> bytes = answer.bytes.bytes();
   return bytes.size() == request.bytes && std::ranges::all_of(bytes, [&](std::byte one) {
            return one == static_cast<std::byte>(request.value);
@@ -53,9 +53,10 @@ std::optional<Answer> next(ServiceClient& client) {
 }
 
 struct Served {
-  explicit Served(const Service& service = granted) : hosted(line.replay, {.service = service}) {}
+  explicit Served(const Service& service = answer_request)
+      : hosted(line.replay, {.service = service}) {}
 
-  Line line;
+  NumberedBuffer line;
   Hosted hosted;
 };
 
@@ -72,14 +73,14 @@ TEST(Service, AnswersCallsOfAnySizeByTheirNumbers) {
   while (seen.size() < requests.size()) {
     const std::optional<Answer> answer = next(client);
     ASSERT_TRUE(answer && !answer->error);
-    EXPECT_TRUE(is(*answer, requests.at(answer->number - 100))) << answer->number;
+    EXPECT_TRUE(is_answer_to(*answer, requests.at(answer->number - 100))) << answer->number;
     seen.insert(answer->number);
   }
 }
 
 TEST(Service, TakesACallThatIsLargerThanTheSocketWhileTheCallerDoesOtherThings) {
   std::atomic<std::size_t> got = 0;
-  Served served([&](std::span<const std::byte> call, const Room& room) {
+  Served served([&](std::span<const std::byte> call, const BlobAllocator& room) {
     got = call.size();
     return room(1);
   });
@@ -105,22 +106,22 @@ TEST(Service, LeavesAnAnswerAsItIsWhileTheGuestHasIt) {
       held.erase(held.begin() + static_cast<std::ptrdiff_t>(i % 5));
     }
     for (const auto& [wished, answer] : held) {
-      ASSERT_TRUE(is(answer, wished));
+      ASSERT_TRUE(is_answer_to(answer, wished));
     }
   }
 }
 
 TEST(Service, LeavesAnAnswerAsItIsWhileTheServiceKeepsIt) {
   std::vector<Blob> kept;
-  Served served([&](std::span<const std::byte> call, const Room& room) {
-    kept.push_back(granted(call, room));
+  Served served([&](std::span<const std::byte> call, const BlobAllocator& room) {
+    kept.push_back(answer_request(call, room));
     return kept[kept.size() / 2];
   });
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
   for (std::uint64_t i = 0; i < 20; ++i) {
     client.ask(i, bytes_of({20'000, i}));
-    ASSERT_TRUE(is(*next(client), {20'000, (i + 1) / 2})) << i;
+    ASSERT_TRUE(is_answer_to(*next(client), {20'000, (i + 1) / 2})) << i;
   }
 }
 
@@ -130,16 +131,16 @@ TEST(Service, UsesMemoryAgainThatNobodyHasAnyMore) {
   ServiceClient client(served.hosted.address());
   const auto call = [&](std::uint64_t i) {
     client.ask(i, bytes_of({50'000 + i % 7 * 10'000, i}));
-    ASSERT_TRUE(is(*next(client), {50'000 + i % 7 * 10'000, i}));
+    ASSERT_TRUE(is_answer_to(*next(client), {50'000 + i % 7 * 10'000, i}));
   };
   for (std::uint64_t i = 0; i < 20; ++i) {
     call(i);
   }
-  const std::size_t before = Holdings::now().mappings;
+  const std::size_t before = ProcessResources::now().mappings;
   for (std::uint64_t i = 0; i < 500; ++i) {
     call(i);
   }
-  EXPECT_EQ(Holdings::now().mappings, before);
+  EXPECT_EQ(ProcessResources::now().mappings, before);
 }
 
 TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
@@ -152,7 +153,7 @@ TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
     held.push_back(*next(client));
   }
   for (std::uint64_t i = 0; i < 80; ++i) {
-    ASSERT_TRUE(is(held[i], {5'000, i}));
+    ASSERT_TRUE(is_answer_to(held[i], {5'000, i}));
   }
 }
 
@@ -160,9 +161,9 @@ TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
 TEST(Service, KeepsAnswersThatTheGuestIsLateToTake) {
   constexpr std::uint64_t kCalls = 1'000;
   std::atomic<std::uint64_t> calls = 0;
-  Served served([&](std::span<const std::byte> call, const Room& room) {
+  Served served([&](std::span<const std::byte> call, const BlobAllocator& room) {
     ++calls;
-    return granted(call, room);
+    return answer_request(call, room);
   });
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
@@ -178,7 +179,7 @@ TEST(Service, KeepsAnswersThatTheGuestIsLateToTake) {
     const std::optional<Answer> answer = next(client);
     ASSERT_TRUE(answer && !answer->error) << i;
     ASSERT_EQ(answer->number, i);
-    ASSERT_TRUE(is(*answer, request(i))) << i;
+    ASSERT_TRUE(is_answer_to(*answer, request(i))) << i;
     held.push_back(*answer);
   }
 }
@@ -191,7 +192,7 @@ TEST(Service, AnswersOutliveTheClient) {
   const Answer answer = *next(*client);
   client.reset();
   served.hosted.thread = {};
-  EXPECT_TRUE(is(answer, {10'000, 7}));
+  EXPECT_TRUE(is_answer_to(answer, {10'000, 7}));
 }
 
 TEST(Service, ThrowsAtTheGuestWhatTheServiceThrows) {
@@ -204,7 +205,7 @@ TEST(Service, ThrowsAtTheGuestWhatTheServiceThrows) {
   EXPECT_EQ(answer->number, 3U);
   EXPECT_THROW(std::rethrow_exception(answer->error), std::invalid_argument);
   client.ask(4, bytes_of({8, 1}));
-  EXPECT_TRUE(is(*next(client), {8, 1}));
+  EXPECT_TRUE(is_answer_to(*next(client), {8, 1}));
 }
 
 TEST(Service, OfAHostWithoutOneClosesTheClient) {
@@ -221,10 +222,10 @@ TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
   Served served;
   served.hosted.serve();
   process::Channel channel = raw_channel(served.hosted.address());
-  channel.send(process::Says::Hello,
+  channel.send(process::MessageKind::Hello,
                process::bytes_of(process::Hello{.purpose = process::Purpose::Service}));
-  ASSERT_EQ(answer(channel)->says, process::Says::Welcome);
-  channel.send(process::Says::Call, std::as_bytes(std::span("short")));
+  ASSERT_EQ(answer(channel)->kind, process::MessageKind::Welcome);
+  channel.send(process::MessageKind::Call, std::as_bytes(std::span("short")));
   EXPECT_FALSE(answer(channel));
 }
 
@@ -232,11 +233,12 @@ TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
 TEST(Service, EndsAtOnceWhenTheHostDies) {
   const std::string address = "@reprise-service-dies-" + std::to_string(::getpid());
   Forked host([&] {
-    Line line;
-    Host served(line.replay, {.address = address, .service = [](auto /*call*/, const Room& room) {
-                                std::this_thread::sleep_for(1h);
-                                return room(1);
-                              }});
+    NumberedBuffer line;
+    Host served(line.replay,
+                {.address = address, .service = [](auto /*call*/, const BlobAllocator& room) {
+                   std::this_thread::sleep_for(1h);
+                   return room(1);
+                 }});
     served.run({});
   });
   std::optional<ServiceClient> client;

@@ -9,7 +9,7 @@ using record::Directory;
 using record::File;
 using record::Lock;
 using record::LockMode;
-using record::Room;
+using record::WritableBytes;
 
 const char* name_of(Call call) {
   constexpr std::array<const char*, kCalls> kNames{
@@ -40,7 +40,7 @@ class FaultyFile final : public File {
     return inner_->write_at(bytes, offset);
   }
 
-  std::int64_t read_at(Room room, std::uint64_t offset) override {
+  std::int64_t read_at(WritableBytes room, std::uint64_t offset) override {
     switch (system_.next(Call::Read)) {
       case FaultyFileSystem::Fate::Fails:
       case FaultyFileSystem::Fate::WorksButFails:

@@ -54,7 +54,7 @@ class FaultyFileSystem final : public record::FileSystem {
   [[nodiscard]] std::size_t calls(Call call) const {
     return calls_[static_cast<std::size_t>(call)];
   }
-  [[nodiscard]] bool struck() const { return calls(fault_.call) > fault_.nth; }
+  [[nodiscard]] bool fault_occurred() const { return calls(fault_.call) > fault_.nth; }
 
   /// Counts a call, and returns what has to happen to it.
   enum class Fate : std::uint8_t { Works, Fails, WorksButFails, Halved };

@@ -11,7 +11,7 @@ using record::Directory;
 using record::File;
 using record::Lock;
 using record::LockMode;
-using record::Room;
+using record::WritableBytes;
 
 class MemoryFile final : public File {
  public:
@@ -26,11 +26,11 @@ class MemoryFile final : public File {
     bytes.resize(std::max<std::size_t>(bytes.size(), offset + operation.bytes.size()));
     std::ranges::copy(operation.bytes, bytes.begin() + static_cast<std::ptrdiff_t>(offset));
     const auto wrote = static_cast<std::int64_t>(operation.bytes.size());
-    system_.note(std::move(operation));
+    system_.record_operation(std::move(operation));
     return wrote;
   }
 
-  std::int64_t read_at(Room room, std::uint64_t offset) override {
+  std::int64_t read_at(WritableBytes room, std::uint64_t offset) override {
     const std::lock_guard lock(system_.mutex_);
     const std::vector<std::byte>& bytes = contents_->bytes;
     if (offset >= bytes.size()) {
@@ -48,7 +48,7 @@ class MemoryFile final : public File {
 
   int sync() override {
     const std::lock_guard lock(system_.mutex_);
-    system_.note({Operation::Kind::SyncFile, contents_->number, {}, {}, 0, {}});
+    system_.record_operation({Operation::Kind::SyncFile, contents_->number, {}, {}, 0, {}});
     return 0;
   }
 
@@ -86,7 +86,7 @@ class MemoryDirectory final : public Directory {
     }
     contents = std::make_shared<MemoryFileSystem::Contents>();
     contents->number = ++system_.made_;
-    system_.note({Operation::Kind::Create, contents->number, name, {}, 0, {}});
+    system_.record_operation({Operation::Kind::Create, contents->number, name, {}, 0, {}});
     file = std::make_unique<MemoryFile>(system_, contents);
     return 0;
   }
@@ -110,7 +110,7 @@ class MemoryDirectory final : public Directory {
     const auto contents = found->second;
     system_.files_.erase(found);
     system_.files_[to] = contents;
-    system_.note({Operation::Kind::Rename, contents->number, from, to, 0, {}});
+    system_.record_operation({Operation::Kind::Rename, contents->number, from, to, 0, {}});
     return 0;
   }
 
@@ -120,7 +120,7 @@ class MemoryDirectory final : public Directory {
     if (found == system_.files_.end()) {
       return -ENOENT;
     }
-    system_.note({Operation::Kind::Remove, found->second->number, name, {}, 0, {}});
+    system_.record_operation({Operation::Kind::Remove, found->second->number, name, {}, 0, {}});
     system_.files_.erase(found);
     return 0;
   }
@@ -135,7 +135,7 @@ class MemoryDirectory final : public Directory {
 
   int sync() override {
     const std::lock_guard lock(system_.mutex_);
-    system_.note({Operation::Kind::SyncDirectory, 0, {}, {}, 0, {}});
+    system_.record_operation({Operation::Kind::SyncDirectory, 0, {}, {}, 0, {}});
     return 0;
   }
 
@@ -191,10 +191,10 @@ void MemoryFileSystem::erase(const std::string& name) {
 
 void MemoryFileSystem::mark(std::uint64_t value) {
   const std::lock_guard lock(mutex_);
-  note({Operation::Kind::Mark, value, {}, {}, 0, {}});
+  record_operation({Operation::Kind::Mark, value, {}, {}, 0, {}});
 }
 
-void MemoryFileSystem::note(Operation operation) {
+void MemoryFileSystem::record_operation(Operation operation) {
   if (recording_) {
     operations_.push_back(std::move(operation));
   }

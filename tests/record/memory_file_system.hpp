@@ -60,7 +60,7 @@ class MemoryFileSystem final : public record::FileSystem {
     std::uint64_t number = 0;
     std::vector<std::byte> bytes;
   };
-  void note(Operation operation);
+  void record_operation(Operation operation);
 
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Contents>> files_;

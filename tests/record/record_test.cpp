@@ -43,7 +43,8 @@ TEST_P(Records, ComeBackWhateverTheirSizeAndParts) {
        {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{1000}, kBlockBytes - 1,
         kBlockBytes, kBlockBytes + 1, 2 * kBlockBytes, 3 * kBlockBytes + 12345}) {
     for (const bool dull : {false, true}) {
-      const ByteVector bytes = dull ? test::dull_bytes(rng, size) : test::random_bytes(rng, size);
+      const ByteVector bytes =
+          dull ? test::compressible_bytes(rng, size) : test::random_bytes(rng, size);
       const RecordPlace place = writer.write(file, end, cut(rng, bytes), Form::Compressed, {});
       EXPECT_EQ(place.offset, end);
       EXPECT_EQ(place.raw, size);
@@ -63,7 +64,7 @@ TEST_P(Records, PassForNoOtherRecord) {
   Folder folder(system, "folder", IfAbsent::Create);
   StoredFile file = folder.create("records");
   RecordWriter writer({.level = GetParam()});
-  const ByteVector bytes = test::dull_bytes(rng, 2 * kBlockBytes + 5);
+  const ByteVector bytes = test::compressible_bytes(rng, 2 * kBlockBytes + 5);
   const RecordPlace place = writer.write(file, 0, std::array{Bytes(bytes)}, Form::Compressed, {});
   const auto refused = [&](const RecordPlace& at, std::string_view why) {
     test::expect_refusal<CheckpointError>([&] { read_back(file, at); }, {"folder/records", why});
@@ -130,7 +131,7 @@ TEST(Record, StopsBetweenBlocks) {
   test::MemoryFileSystem system;
   Folder folder(system, "folder", IfAbsent::Create);
   StoredFile file = folder.create("records");
-  const ByteVector bytes = test::dull_bytes(rng, 2 * kBlockBytes);
+  const ByteVector bytes = test::compressible_bytes(rng, 2 * kBlockBytes);
   std::stop_source stop;
   stop.request_stop();
   RecordWriter writer({});

@@ -20,9 +20,9 @@ Options options_of(const Window& window) {
 
 /// Appends the same steps to two buffers: to `direct` by its own writers, to `shipped` by
 /// shipments.
-class Twins {
+class BufferPair {
  public:
-  explicit Twins(const Window& window, bool with_states = false, bool compressed = false)
+  explicit BufferPair(const Window& window, bool with_states = false, bool compressed = false)
       : world({.states = with_states, .compressed = compressed}),
         direct(world.schema(), options_of(window)),
         shipped(world.schema(), options_of(window)),
@@ -86,8 +86,8 @@ class Twins {
       return "";
     }
     const std::uint64_t seed = random.next();
-    return test::difference(direct, *for_now(direct.sampler({.seed = seed})).sample(300),
-                            *for_now(shipped.sampler({.seed = seed})).sample(300));
+    return test::difference(direct, *as_lvalue(direct.sampler({.seed = seed})).sample(300),
+                            *as_lvalue(shipped.sampler({.seed = seed})).sample(300));
   }
 
   World world;
@@ -109,7 +109,7 @@ struct Case {
 class AppendOf : public testing::TestWithParam<Case> {};
 
 TEST_P(AppendOf, ShipmentsGiveTheSameBitsAsWritersInTheProcess) {
-  Twins twins(GetParam().window, GetParam().with_states, GetParam().compressed);
+  BufferPair twins(GetParam().window, GetParam().with_states, GetParam().compressed);
   for (int e = 0; e < 3; ++e) {
     twins.add_environment();
   }
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return one.param.name; });
 
 TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
-  Twins twins(Transitions{.n_step = 3});
+  BufferPair twins(Transitions{.n_step = 3});
   const std::size_t environment = twins.add_environment();
   while (!twins.writers[environment][0].in_episode() ||
          twins.writers[environment][0].episode_steps() < 2) {
@@ -153,7 +153,7 @@ TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
 }
 
 TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
-  Twins twins(Transitions{.n_step = 3});
+  BufferPair twins(Transitions{.n_step = 3});
   twins.add_environment();
   for (int round = 0; round < 5; ++round) {
     twins.step(0, 7);
@@ -235,7 +235,7 @@ TEST(Append, WhoseHookEndsItsWaitIsStopped) {
   const Blob answer =
       shard.append_all(shipments_of(7, 0, all).bytes(), kNoTimeout, all.size(), &another);
   for (const ShipmentOutcome& outcome : outcomes_of(answer.bytes())) {
-    EXPECT_EQ(outcome.is, ShipmentOutcome::Is::TimedOut);
+    EXPECT_EQ(outcome.kind, ShipmentOutcome::Kind::TimedOut);
   }
 }
 
@@ -307,7 +307,7 @@ TEST(Append, BehindALostShipmentBeginsTheEpisodeAnew) {
 }
 
 TEST(Append, OfALostWriterEndsItsEpisodesAtTheLastStepHere) {
-  Twins twins(Transitions{.n_step = 3});
+  BufferPair twins(Transitions{.n_step = 3});
   twins.add_environment();
   twins.add_environment();
   for (std::size_t e = 0; e < 2; ++e) {
@@ -424,14 +424,14 @@ TEST_F(OnePlace, TakesTheEndOfAnEpisodeOfAClosedWriter) {
 }
 
 TEST(Append, TakesPrioritiesThatWereCheckedWithAnotherAlpha) {
-  Line line(Small{.selectors = {Proportional{.alpha = 0.5F}}});
+  NumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 0.5F}}});
   line.replay.selector(0).set_alpha(4.0F);
   ReplayShard shard(line.replay);
-  StepPacker packer(line.schema, Small{.selectors = {Proportional{.alpha = 0.5F}}}, 5);
+  StepPacker packer(line.schema, SmallOptions{.selectors = {Proportional{.alpha = 0.5F}}}, 5);
   Writer writer = packer.writer();
   line.append_many(writer, 0, 20, [](std::uint64_t number) { return number == 5 ? 1e10F : 1.0F; });
   (void)shard.append(packer.take().bytes());
-  EXPECT_EQ(line.numbers(), numbers_between(0, 20));
+  EXPECT_EQ(line.numbers(), number_range(0, 20));
 }
 
 TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {

@@ -58,7 +58,7 @@ TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsDrawsHaveIsRefused) {
   for (const std::ptrdiff_t more : {-64, -1, 1, 64}) {
     Bytes other = answer;
     other.resize(static_cast<std::size_t>(static_cast<std::ptrdiff_t>(answer.size()) + more));
-    sign(other);
+    fix_checksum(other);
     EXPECT_THROW(blobs.client.answer(0, other), std::invalid_argument) << more << " bytes more";
     EXPECT_EQ(blobs.state(), before);
   }
@@ -85,7 +85,7 @@ TEST(BlobDamage, ARequestForADrawOfNoKindIsRefused) {
   for (const std::size_t behind : {12U, 7U}) {
     Bytes request = blobs.request;
     request.at(request.size() - behind) = std::byte{2};
-    sign(request);
+    fix_checksum(request);
     EXPECT_THROW((void)blobs.shard.exchange(request), std::invalid_argument) << behind;
     EXPECT_EQ(blobs.state(), before);
   }
@@ -99,7 +99,7 @@ TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
   std::memcpy(&head, shipment.data(), sizeof(head));
   ++head.steps;
   std::memcpy(shipment.data(), &head, sizeof(head));
-  sign(shipment);
+  fix_checksum(shipment);
   EXPECT_THROW((void)blobs.shard.append(shipment), std::invalid_argument);
   EXPECT_EQ(blobs.state(), before);
 }
@@ -124,7 +124,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
       if (random.next() % 8 == 0) {
         damaged.resize(random.next() % (whole->size() + 64));
       }
-      sign(damaged);
+      fix_checksum(damaged);
       try {
         if (whole == &blobs.shipment) {
           (void)blobs.shard.append(damaged, 0ns);
@@ -148,7 +148,7 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
     }
     const std::size_t items = blobs.replay.size();
     ASSERT_EQ(items, blobs.replay.stats().resident_steps);
-    (void)for_now(blobs.replay.sampler()).sample(16, {.timeout = 0ns});
+    (void)as_lvalue(blobs.replay.sampler()).sample(16, {.timeout = 0ns});
   }
 }
 

@@ -16,7 +16,7 @@ inline Bytes copy_of(const Blob& blob) {
 
 /// Writes the size and the checksum of the blob's present bytes, so that a reader goes on to its
 /// other checks.
-inline void sign(Bytes& blob) {
+inline void fix_checksum(Bytes& blob) {
   if (blob.size() < 64) {
     return;
   }

@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-using Is = ShipmentOutcome::Is;
+using Kind = ShipmentOutcome::Kind;
 
 bool same(const Blob& a, const Blob& b) {
   return std::ranges::equal(a.bytes(), b.bytes());
@@ -16,7 +16,7 @@ bool same(const Blob& a, const Blob& b) {
 TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
   Shards shards(1);
   shards.append_to_each(8);
-  shards.ask_all();
+  shards.exchange_with_all();
   ReplayShard& shard = *shards.shards[0];
   Batch batch = shards.make_batch(4);
   const auto ticket = shards.client->begin(batch, 0, 4);
@@ -31,7 +31,7 @@ TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
   EXPECT_EQ(shards.lines[0]->replay.stats().sampled_items, before.sampled_items);
   shards.client->answer(0, answer.bytes());
   (void)shards.client->finish(*ticket);
-  shards.ask(0);  // This request confirms that the client has the answer.
+  shards.exchange_with(0);  // This request confirms that the client has the answer.
   EXPECT_FALSE(state_of(shard.exchange(request.bytes()).bytes()).done);
   EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
 }
@@ -43,7 +43,7 @@ TEST(Exchange, KeepsTheAnswersThatAClientHasNotTakenThoughLaterOnesWere) {
   const Blob second = shards.client->request(0);
   const Blob answer = shards.shards[0]->exchange(first.bytes());
   shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_TRUE(same(shards.shards[0]->exchange(first.bytes()), answer));
 }
 
@@ -53,7 +53,7 @@ TEST(Exchange, KeepsNoAnswerThatAClientHasTakenThoughItWaitsForAnEarlierOne) {
   const Blob lost = shards.client->request(0);
   const Blob second = shards.client->request(0);
   shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_FALSE(state_of(shards.shards[0]->exchange(second.bytes()).bytes()).done);
   shards.client->answer(0, shards.shards[0]->exchange(lost.bytes()).bytes());
 }
@@ -61,9 +61,9 @@ TEST(Exchange, KeepsNoAnswerThatAClientHasTakenThoughItWaitsForAnEarlierOne) {
 TEST(Exchange, IsRefusedByAnotherStartOfTheShardAndByAClosedBuffer) {
   Shards shards(1);
   shards.append_to_each(8);
-  shards.ask_all();
+  shards.exchange_with_all();
   const Blob request = shards.client->request(0);
-  Line& line = *shards.lines[0];
+  NumberedBuffer& line = *shards.lines[0];
   ReplayShard other(line.replay, 0, 99);
   const ShardState refused = state_of(other.exchange(request.bytes()).bytes());
   EXPECT_FALSE(refused.done || refused.closed);
@@ -78,7 +78,7 @@ TEST(Exchange, AnswersInTheRoomThatTheCarrierHas) {
   Shards shards(1);
   shards.append_to_each(8);
   std::size_t asked = 0;
-  const Room room = [&](std::size_t size) {
+  const BlobAllocator room = [&](std::size_t size) {
     asked = size;
     Blob made(size);
     std::ranges::fill(made.bytes(), std::byte{0xff});  // The memory may hold an earlier answer.
@@ -93,7 +93,7 @@ TEST(Exchange, AnswersInTheRoomThatTheCarrierHas) {
 TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
   Shards shards(1);
   shards.append_to_each(8);
-  Line& line = *shards.lines[0];
+  NumberedBuffer& line = *shards.lines[0];
   ReplayShard shard(line.replay, 0, std::nullopt, {.forgotten = 0ns});
   (void)shards.update(line.keys().begin()->second, 2.0F);
   const Blob request = shards.client->request(0);
@@ -120,7 +120,7 @@ class Delivered : public testing::Test {
       line.append_many(*writer, first, steps);
       return packer.take();
     }
-    Line line;
+    NumberedBuffer line;
     StepPacker packer;
     std::optional<Writer> writer;
   };
@@ -139,16 +139,16 @@ class Delivered : public testing::Test {
     EXPECT_EQ(state_of(answer.bytes()).committed, committed());
     return outcomes_of(answer.bytes());
   }
-  static std::vector<Is> kinds(const std::vector<ShipmentOutcome>& outcomes) {
-    std::vector<Is> kinds;
+  static std::vector<Kind> kinds(const std::vector<ShipmentOutcome>& outcomes) {
+    std::vector<Kind> kinds;
     for (const ShipmentOutcome& one : outcomes) {
-      kinds.push_back(one.is);
+      kinds.push_back(one.kind);
     }
     return kinds;
   }
   [[nodiscard]] std::uint64_t committed() const { return line.replay.stats().committed_steps; }
 
-  Line line{options()};
+  NumberedBuffer line{options()};
   ReplayShard shard{line.replay, 0, 5};
   std::vector<std::unique_ptr<Remote>> remotes = [] {
     std::vector<std::unique_ptr<Remote>> made;
@@ -169,23 +169,23 @@ TEST_F(Delivered, ShipmentsOfManyWritersComeWithOneCallAndOnce) {
   EXPECT_EQ(take(all, kProcess, 1).size(), 1U);
   EXPECT_EQ(committed(), 5U);
   std::vector<ShipmentOutcome> outcomes = take(all);
-  EXPECT_EQ(kinds(outcomes), std::vector<Is>(3, Is::Appended));
+  EXPECT_EQ(kinds(outcomes), std::vector<Kind>(3, Kind::Appended));
   EXPECT_EQ(outcomes[0].steps, 0U);
   EXPECT_EQ(outcomes[1].steps, 4U);
   EXPECT_EQ(outcomes[2].steps, 3U);
   EXPECT_EQ(committed(), 12U);
-  EXPECT_EQ(kinds(take(all)), std::vector<Is>(3, Is::Appended));
+  EXPECT_EQ(kinds(take(all)), std::vector<Kind>(3, Kind::Appended));
   EXPECT_EQ(committed(), 12U);
   EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
   EXPECT_EQ(shard.writers(), 2U);
-  EXPECT_EQ(kinds(take({{remotes[0]->packer.writer_id(), {}}})), std::vector<Is>{Is::Appended});
+  EXPECT_EQ(kinds(take({{remotes[0]->packer.writer_id(), {}}})), std::vector<Kind>{Kind::Appended});
   EXPECT_EQ(shard.writers(), 1U);
 }
 
 TEST(Deliveries, DoNotWaitForACallThatWaitsForRoom) {
   Options options = shard_options();
   options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0};
-  Line line(options);
+  NumberedBuffer line(options);
   ReplayShard shard(line.replay);
   StepPacker packer(line.schema, options);
   Writer writer = packer.writer();
@@ -196,10 +196,10 @@ TEST(Deliveries, DoNotWaitForACallThatWaitsForRoom) {
                            std::chrono::nanoseconds timeout) {
     return outcomes_of(shard.append_all(shipments_of(process, 0, all).bytes(), timeout).bytes());
   };
-  std::jthread waiting([&] { EXPECT_EQ(deliver(1, one, kNoTimeout).at(0).is, Is::Closed); });
+  std::jthread waiting([&] { EXPECT_EQ(deliver(1, one, kNoTimeout).at(0).kind, Kind::Closed); });
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   EXPECT_TRUE(deliver(2, {}, 0ns).empty());
-  EXPECT_EQ(deliver(1, one, 0ns).at(0).is, Is::TimedOut);
+  EXPECT_EQ(deliver(1, one, 0ns).at(0).kind, Kind::TimedOut);
   line.replay.close();
 }
 
@@ -214,7 +214,7 @@ TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
                                                       {writer, b.bytes()},
                                                       {remotes[1]->packer.writer_id(), c.bytes()}});
   EXPECT_EQ(kinds(outcomes),
-            (std::vector<Is>{Is::Appended, Is::Invalid, Is::Invalid, Is::Appended}));
+            (std::vector<Kind>{Kind::Appended, Kind::Invalid, Kind::Invalid, Kind::Appended}));
   EXPECT_EQ(outcomes[2].reason, outcomes[1].reason);
   EXPECT_EQ(committed(), 8U);
 }
@@ -223,10 +223,10 @@ TEST_F(Delivered, AShipmentUnderTheIdOfAnotherWriterIsRefused) {
   const Blob a = remotes[0]->ship(0, 5);
   const std::uint64_t writer = remotes[0]->packer.writer_id();
   const std::vector<ShipmentOutcome> outcomes = take({{writer + 1, a.bytes()}});
-  EXPECT_EQ(kinds(outcomes), std::vector<Is>{Is::Invalid});
+  EXPECT_EQ(kinds(outcomes), std::vector<Kind>{Kind::Invalid});
   EXPECT_NE(outcomes[0].reason.find(std::to_string(writer + 1)), std::string::npos);
   EXPECT_EQ(committed(), 0U);
-  EXPECT_EQ(kinds(take({{writer, a.bytes()}})), std::vector<Is>{Is::Appended});
+  EXPECT_EQ(kinds(take({{writer, a.bytes()}})), std::vector<Kind>{Kind::Appended});
 }
 
 TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
@@ -258,13 +258,14 @@ TEST_F(Delivered, DamagedCallsChangeNothing) {
     damaged = call;
     damaged.resize(at);
     EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
-    sign(damaged);
+    fix_checksum(damaged);
     if (at >= 64) {
       EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
     }
   }
   EXPECT_EQ(committed(), 0U);
-  EXPECT_EQ(kinds(outcomes_of(shard.serve(call, {}).bytes())), std::vector<Is>(2, Is::Appended));
+  EXPECT_EQ(kinds(outcomes_of(shard.serve(call, {}).bytes())),
+            std::vector<Kind>(2, Kind::Appended));
 }
 
 }  // namespace

@@ -9,10 +9,10 @@ namespace {
 constexpr std::size_t kChunk = 16;
 
 Options options_of(std::size_t capacity, std::size_t max_writers) {
-  return Small{.capacity_steps = capacity,
-               .window = Transitions{.n_step = 3},
-               .max_writers = max_writers,
-               .chunk_steps = kChunk};
+  return SmallOptions{.capacity_steps = capacity,
+                      .window = Transitions{.n_step = 3},
+                      .max_writers = max_writers,
+                      .chunk_steps = kChunk};
 }
 
 /// Shards, and writers with a packer each, whose environments append in turn. Steps are numbered in
@@ -23,7 +23,7 @@ class Spread {
          std::size_t longest_run) {
     for (std::size_t s = 0; s < shards; ++s) {
       lines.push_back(
-          std::make_unique<Line>(options_of(capacity / shards, writers * environments)));
+          std::make_unique<NumberedBuffer>(options_of(capacity / shards, writers * environments)));
       servers.push_back(std::make_unique<ReplayShard>(lines.back()->replay, s));
     }
     for (std::size_t w = 0; w < writers; ++w) {
@@ -41,7 +41,7 @@ class Spread {
     for (Writer& writer : environments_) {
       const bool ends = writer.in_episode() && writer.episode_steps() + 1 == episode_steps;
       const End end = ends || episode_steps == 1 ? End::Terminated : End::Continue;
-      ASSERT_EQ(lines[0]->append(writer, made++, end), CommitStatus::Committed);
+      ASSERT_EQ(lines[0]->append(writer, appended_steps++, end), CommitStatus::Committed);
     }
   }
   void ship() {
@@ -61,7 +61,7 @@ class Spread {
         [](std::size_t sum, const auto& line) { return sum + line->replay.size(); });
   }
   [[nodiscard]] std::uint64_t oldest() const {
-    std::uint64_t oldest = made;
+    std::uint64_t oldest = appended_steps;
     for (const auto& line : lines) {
       oldest = std::min(oldest, line->numbers().front());
     }
@@ -75,10 +75,10 @@ class Spread {
     return steps;
   }
 
-  std::vector<std::unique_ptr<Line>> lines;
+  std::vector<std::unique_ptr<NumberedBuffer>> lines;
   std::vector<std::unique_ptr<ReplayShard>> servers;
   std::vector<std::unique_ptr<StepPacker>> packers;
-  std::uint64_t made = 0;
+  std::uint64_t appended_steps = 0;
   std::size_t restarted = 0;
 
  private:
@@ -101,14 +101,15 @@ TEST_P(SpreadOf, EpisodesFillsAllShardsAndKeepsNothingOld) {
   // Two runs of each environment, or an episode if that is shorter, may go to each other shard.
   const std::size_t under_way = all * (kRounds + (shards - 1) * std::min(2 * run, episode_steps));
   const std::size_t within = kCapacity + shards * kChunk + under_way;
-  for (std::size_t shipments = 0; spread.made < 3 * kCapacity; ++shipments) {
+  for (std::size_t shipments = 0; spread.appended_steps < 3 * kCapacity; ++shipments) {
     for (std::size_t i = 0; i < kRounds; ++i) {
       spread.step(episode_steps);
     }
     spread.ship();
-    if (spread.made > within && shipments % 4 == 0) {
-      ASSERT_GE(spread.size(), kCapacity - shards * kChunk) << "after " << spread.made;
-      ASSERT_LE(spread.made - spread.oldest(), within) << "after " << spread.made;
+    if (spread.appended_steps > within && shipments % 4 == 0) {
+      ASSERT_GE(spread.size(), kCapacity - shards * kChunk) << "after " << spread.appended_steps;
+      ASSERT_LE(spread.appended_steps - spread.oldest(), within)
+          << "after " << spread.appended_steps;
     }
   }
   const bool cut = environments % shards != 0 && episode_steps > run;
@@ -133,7 +134,7 @@ TEST(Lanes, EpisodesThatEndTogetherGoToAllShardsAlike) {
     }
     spread.ship();
     for (const std::uint64_t steps : spread.committed()) {
-      EXPECT_NEAR(static_cast<double>(steps), static_cast<double>(spread.made) / 3, 50.0);
+      EXPECT_NEAR(static_cast<double>(steps), static_cast<double>(spread.appended_steps) / 3, 50.0);
     }
   }
   EXPECT_EQ(spread.restarted, 0U);
@@ -168,7 +169,7 @@ TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardWithEveryStepInOne) {
   std::vector<std::uint64_t> numbers = spread.lines[0]->numbers();
   std::ranges::copy(spread.lines[1]->numbers(), std::back_inserter(numbers));
   std::ranges::sort(numbers);
-  EXPECT_EQ(numbers, numbers_between(0, 448));
+  EXPECT_EQ(numbers, number_range(0, 448));
 }
 
 TEST(Lanes, AreLeftWhereASequenceBegins) {
@@ -216,7 +217,7 @@ TEST(Lanes, HaveAWriterAndNumbersOfTheirOwn) {
 }
 
 TEST(Lanes, RefuseWhatIsNotAllowed) {
-  const Schema schema = Line(options_of(64, 1)).schema;
+  const Schema schema = NumberedBuffer(options_of(64, 1)).schema;
   for (const PackerLanes& lanes : {PackerLanes{.count = 0}, PackerLanes{.count = 2, .first = 2},
                                    PackerLanes{.count = 2, .longest_run = 0}}) {
     EXPECT_THROW(StepPacker(schema, options_of(64, 1), 5, lanes), std::invalid_argument);
@@ -224,7 +225,7 @@ TEST(Lanes, RefuseWhatIsNotAllowed) {
 }
 
 TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
-  Line shipped(options_of(1000, 2));
+  NumberedBuffer shipped(options_of(1000, 2));
   StepPacker packer(shipped.schema, options_of(1000, 2), 5);
   ReplayShard shard(shipped.replay);
   Writer leaves = packer.writer();
@@ -241,14 +242,14 @@ TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
 TEST(Lanes, BetweenEpisodesAWritersPlaceIsForOthers) {
   Spread spread(4, 1, 2, 1000, 1000);
   for (std::size_t s = 0; s < 2; ++s) {  // Each shard has room for two of the four writers.
-    spread.lines[s] = std::make_unique<Line>(options_of(500, 2));
+    spread.lines[s] = std::make_unique<NumberedBuffer>(options_of(500, 2));
     spread.servers[s] = std::make_unique<ReplayShard>(spread.lines[s]->replay, s);
   }
   for (int i = 0; i < 200; ++i) {
     spread.step(10);
     spread.ship();
   }
-  EXPECT_EQ(spread.made, 800U);
+  EXPECT_EQ(spread.appended_steps, 800U);
   const std::vector<std::uint64_t> committed = spread.committed();
   EXPECT_EQ(committed[0] + committed[1], 800U);
   EXPECT_EQ(spread.restarted, 0U);

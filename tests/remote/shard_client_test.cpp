@@ -10,7 +10,7 @@ namespace {
 TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   Shards shards(2);
   shards.append_to_each(10);
-  shards.ask_all();
+  shards.exchange_with_all();
   std::vector<Batch> batches;
   std::vector<ShardClient::Ticket> tickets;
   for (int b = 0; b < 4; ++b) {
@@ -27,7 +27,7 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   shards.client->answer(0, shards.shards[0]->exchange(second.bytes()).bytes());
   shards.client->answer(0, first_answer.bytes());
   EXPECT_THAT(shards.client->waits_for(late), testing::ElementsAre(1U));
-  shards.ask(1);
+  shards.exchange_with(1);
   for (const std::size_t b : {3U, 1U, 2U}) {
     EXPECT_EQ(shards.client->state(tickets[b]), ShardClient::State::Ready);
     const ShardClient::Origins origins = shards.client->finish(tickets[b]);
@@ -41,11 +41,11 @@ TEST(ShardClient, APriorityThatIsTooLargeForALaterAlphaCostsNoOtherUpdateAndNoDr
   options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
   Shards shards(1, options);
   shards.append_to_each(2);
-  shards.ask(0);
+  shards.exchange_with(0);
   Batch batch = shards.make_batch(2);
   const auto draw = [&] {
     const auto ticket = shards.client->begin(batch, 0, 2);
-    shards.ask(0);
+    shards.exchange_with(0);
     (void)shards.client->finish(*ticket);
     return batch.keys()[0];
   };
@@ -67,7 +67,7 @@ TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
 }
 
 TEST(ShardClient, RefusesWhatIsNotThere) {
-  const Schema schema = Line(shard_options()).schema;
+  const Schema schema = NumberedBuffer(shard_options()).schema;
   EXPECT_THROW(ShardClient(schema, shard_options(), 0), std::invalid_argument);
   EXPECT_THROW(ShardClient(schema, shard_options(), 1, {.selector = 1}), std::invalid_argument);
   EXPECT_THROW(ShardClient(Schema(), shard_options(), 1), std::invalid_argument);
@@ -78,7 +78,7 @@ TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
   options.window = Transitions{.n_step = 1, .frame_stack = 3};
   Shards shards(2, options);
   shards.append_to_each(20);
-  shards.ask_all();
+  shards.exchange_with_all();
   const auto answer_bytes = [&](bool unique_frames) {
     Batch batch = shards.make_batch(32, unique_frames);
     const auto ticket = shards.client->begin(batch, 0, 32);
@@ -89,10 +89,10 @@ TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
       shards.client->answer(s, answer.bytes());
     }
     (void)shards.client->finish(*ticket);
-    const Line& line = *shards.lines[0];
+    const NumberedBuffer& line = *shards.lines[0];
     for (std::size_t i = 0; i < 32; ++i) {
       const std::uint64_t number = batch.now(line.action)[i];
-      const std::uint64_t first = number / Shards::kApart * Shards::kApart;
+      const std::uint64_t first = number / Shards::kNumbersPerShard * Shards::kNumbersPerShard;
       const std::uint64_t next = number + batch.lengths()[i];
       for (std::uint64_t back = 0; back < 3; ++back) {
         EXPECT_EQ(batch.now_stacks(line.id)[i][2 - back], number - std::min(back, number - first));
@@ -110,14 +110,14 @@ TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
   shards.append_to_each(4);
   Batch batch = shards.make_batch(6);
   EXPECT_FALSE(shards.client->begin(batch, 0, 6)) << "no shard has answered yet";
-  shards.ask_all();
+  shards.exchange_with_all();
   const auto ticket = shards.client->begin(batch, 0, 6);
   for (const auto& [number, key] : shards.lines[0]->keys()) {
     shards.lines[0]->update(key, 0.0F);
   }
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_THAT(shards.client->waits_for(*ticket), testing::ElementsAre(1U));
-  shards.ask(1);
+  shards.exchange_with(1);
   for (const std::uint32_t shard : shards.client->finish(*ticket).shards) {
     EXPECT_EQ(shard, 1U);
   }
@@ -133,7 +133,7 @@ TEST(ShardClient, SaysThatADrawTimedOutIfOnlyTheLimiterOfAShardRefusedIt) {
   options.rate_limiter = MinSize{30};
   Shards shards(1, options);
   shards.append_to_each(20);
-  shards.ask_all();
+  shards.exchange_with_all();
   Batch batch = shards.make_batch(6);
   class EndsTheWait final : public WaitHook {
     [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -161,18 +161,18 @@ TEST(ShardClient, SaysThatADrawTimedOutIfOnlyTheLimiterOfAShardRefusedIt) {
 TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
   Shards shards(3);
   shards.append_to_each(4);
-  shards.ask_all();
+  shards.exchange_with_all();
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
-  shards.ask(1);
+  shards.exchange_with(1);
   // The client allots shard 0's items to shard 1, which is lost before it draws them.
   shards.client->lose(0);
   shards.client->lose(1);
-  shards.ask(2);
+  shards.exchange_with(2);
   const ShardClient::Origins origins = shards.client->finish(*ticket);
   for (std::size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(origins.shards[i], 2U);
-    EXPECT_EQ(shards.numbers(batch)[i] / Shards::kApart, 2U);
+    EXPECT_EQ(shards.numbers(batch)[i] / Shards::kNumbersPerShard, 2U);
     EXPECT_NEAR(batch.probabilities()[i], 0.25, 1e-12);
   }
 }
@@ -180,16 +180,16 @@ TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
 TEST(ShardClient, RefusesAForkedChild) {
   Shards shards(1);
   shards.append_to_each(8);
-  shards.ask(0);
+  shards.exchange_with(0);
   Batch batch = shards.make_batch(4);
   const auto ticket = shards.client->begin(batch, 0, 4);
   const Blob answer = shards.shards[0]->exchange(shards.client->request(0).bytes());
   const ItemKey key = shards.lines[0]->keys().begin()->second;
   const pid_t maker = ::getpid();
-  expect_of_child([&] {
+  expect_in_child([&] {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
-      all += unless_refused<std::logic_error>(what, maker, call);
+      all += describe_unless_refused<std::logic_error>(what, maker, call);
     };
     refused("begin", [&] { (void)shards.client->begin(batch, 0, 4); });
     refused("request", [&] { (void)shards.client->request(0); });
@@ -214,7 +214,7 @@ TEST(ShardClient, RefusesAnswersToWhatWasGivenUp) {
   shards.client->lose(0);
   EXPECT_THROW(shards.client->answer(0, answer.bytes()), std::invalid_argument);
   EXPECT_FALSE(shards.client->totals(0).alive);
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_TRUE(shards.client->totals(0).alive);
 }
 
@@ -222,7 +222,7 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   Shards shards(2);
   shards.append(0, 1.0F);
   shards.append(0, 1.0F);
-  shards.ask_all();
+  shards.exchange_with_all();
   const auto keys = shards.lines[0]->keys();
   const std::vector<ItemKey> key{keys.begin()->second};
   const std::vector<std::uint32_t> of{0};
@@ -240,16 +240,16 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   // has not noticed yet, so updates that it gets now still count.
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
   EXPECT_EQ(update(), 0U);
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 1U);
   EXPECT_EQ(update(), 0U);
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 2U);
   EXPECT_NEAR(shards.client->totals(0).total, 4.0, 1e-6);
   // The shard restarts as another buffer, with another tag.
   Options options = shard_options();
   options.key_tag = 8;
-  shards.lines[0] = std::make_unique<Line>(options);
+  shards.lines[0] = std::make_unique<NumberedBuffer>(options);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
   // The client has not noticed yet, so its request is refused. Then it sends the update to the new
   // buffer, which finds the key stale.
@@ -258,7 +258,7 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   EXPECT_FALSE(state_of(refused.bytes()).done);
   EXPECT_THROW(shards.client->answer(0, refused.bytes()), std::invalid_argument);
   shards.client->lose(0, true);
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_EQ(shards.client->totals(0).stale_updates, 1U);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 0U);
   EXPECT_EQ(update(), 1U);
@@ -270,7 +270,7 @@ TEST(ShardClient, LeavesAShardThatHasNotAnsweredToJudgeItsKeys) {
   shards.append(0, 1.0F);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
   EXPECT_EQ(shards.update(key, 3.0F), 0U);
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_NEAR(shards.client->totals(0).total, 3.0, 1e-6);
 }
 
@@ -279,7 +279,7 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
   for (int i = 0; i < 3; ++i) {
     shards.append(0, 1.0F);
   }
-  shards.ask_all();
+  shards.exchange_with_all();
   const auto keys = shards.lines[0]->keys();
   std::vector<ItemKey> given;
   std::ranges::transform(keys, std::back_inserter(given),
@@ -300,7 +300,7 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
 TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) {
   Shards shards(1);
   shards.append(0, 1.0F);
-  shards.ask(0);
+  shards.exchange_with(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
   // Two of the updates are in requests, and one is queued.
   for (const float priority : {3.0F, 5.0F, 7.0F}) {
@@ -312,7 +312,7 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
   shards.client->lose(0, true);
   EXPECT_FALSE(shards.client->totals(0).alive);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
-  shards.ask(0);
+  shards.exchange_with(0);
   EXPECT_EQ(shards.client->stale_updates(), 0U);
   EXPECT_NEAR(shards.client->totals(0).total, 7.0, 1e-6) << "the last one counts";
 }
@@ -320,15 +320,15 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
 TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces) {
   Shards shards(3);
   shards.append_to_each(4);
-  shards.ask_all();
+  shards.exchange_with_all();
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
-  shards.ask(1);
+  shards.exchange_with(1);
   shards.client->lose(1);  // The batch has got this shard's items already.
   EXPECT_EQ(shards.client->reallotted(), 0U);
   shards.client->lose(0);  // The client would have to allot shard 0's items to shards 1 and 2.
   EXPECT_THAT(shards.client->waits_for(*ticket), testing::ElementsAre(2U));
-  shards.ask(2);
+  shards.exchange_with(2);
   const ShardClient::Origins origins = shards.client->finish(*ticket);
   for (std::size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(origins.shards[i], 2U);
@@ -339,11 +339,11 @@ TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces)
 TEST(ReplayShard, CountsKeysOfNoPlaceInItAsStale) {
   Shards shards(1);
   shards.append(0, 1.0F);
-  shards.ask(0);
+  shards.exchange_with(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
   const auto update = [&](ItemKey one) {
     EXPECT_EQ(shards.update(one, 3.0F), 0U);
-    shards.ask(0);
+    shards.exchange_with(0);
     return shards.client->totals(0).stale_updates;
   };
   // A key from another buffer, which has the same tag and more slots.

@@ -52,7 +52,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
           s, static_cast<float>(std::pow(20.0, s)) * static_cast<float>(1 + random.next() % 8));
     }
   }
-  shards.ask_all();
+  shards.exchange_with_all();
   constexpr std::size_t kBatch = 500;
   DrawCounts counts;
   double estimate = 0.0;
@@ -78,7 +78,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       const std::size_t lost = random.next() % 4;
       for (std::size_t s = 0; s < 4; ++s) {
         if (s != lost && random.next() % 2 == 0) {
-          shards.ask(s);
+          shards.exchange_with(s);
         }
       }
       (void)shards.client->request(lost);
@@ -92,14 +92,14 @@ void expect_exact_draws(std::size_t lag, bool losses) {
       for (std::size_t i = 0; i < shards.weights[s].size(); ++i) {
         const double p = share[s] * static_cast<double>(shards.weights[s][i]) / shards.total(s);
         if (p > 0.0) {
-          counts.expect(s * Shards::kApart + i, kBatch * p);
+          counts.expect(s * Shards::kNumbersPerShard + i, kBatch * p);
         }
       }
     }
     for (int round = 0; shards.client->state(*ticket) != ShardClient::State::Ready; ++round) {
       ASSERT_LT(round, 8);
       for (const std::size_t s : shards.client->waits_for(*ticket)) {
-        shards.ask(s);
+        shards.exchange_with(s);
       }
     }
     const ShardClient::Origins origins = shards.client->finish(*ticket);
@@ -109,7 +109,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     for (std::size_t i = 0; i < kBatch; ++i) {
       const std::uint64_t number = shards.numbers(batch)[i];
       const std::uint32_t s = origins.shards[i];
-      ASSERT_EQ(number / Shards::kApart, s);
+      ASSERT_EQ(number / Shards::kNumbersPerShard, s);
       ASSERT_EQ(origins.incarnations[i], shards.shards[s]->incarnation());
       const double exact =
           share[s] * static_cast<double>(shards.weight_of(number)) / shards.total(s);
@@ -139,7 +139,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     // A request carries updates, and its answer carries totals. Without requests the client's
     // totals get old.
     if (losses || lag == 0 || b % lag == 0) {
-      shards.ask_all();
+      shards.exchange_with_all();
     }
     // Updates reach the shards before the next batch, but the client gets no answers.
     for (std::size_t s = 0; s < 4; ++s) {
@@ -176,7 +176,7 @@ TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
       shards.append(s, static_cast<float>(1 + i) * (s == 2 ? 50.0F : 1.0F));
     }
   }
-  shards.ask_all();
+  shards.exchange_with_all();
   double total = 0.0;
   for (std::size_t s = 0; s < 3; ++s) {
     total += shards.total(s);
@@ -184,7 +184,7 @@ TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
   for (const Normalise normalise : {Normalise::ByBatch, Normalise::ByBuffer, Normalise::Not}) {
     Batch batch = shards.make_batch(20);
     const auto ticket = shards.client->begin(batch, 4, 16, {.beta = 0.5F, .normalise = normalise});
-    shards.ask_all();
+    shards.exchange_with_all();
     (void)shards.client->finish(*ticket);
     EXPECT_EQ(batch.size(), 20U);
     const auto p = batch.probabilities().subspan(4);
@@ -204,14 +204,14 @@ TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
   options.window = Transitions{.n_step = 3, .discount = 0.5F};
   Shards shards(2, options);
   for (std::size_t s = 0; s < 2; ++s) {
-    shards.lines[s]->append_many(shards.writers[s], s * Shards::kApart, 20);
+    shards.lines[s]->append_many(shards.writers[s], s * Shards::kNumbersPerShard, 20);
   }
-  shards.ask_all();
+  shards.exchange_with_all();
   Batch batch = shards.make_batch(16);
   const auto ticket = shards.client->begin(batch, 0, 16, {.n_step = 1, .discount = 0.25F});
-  shards.ask_all();
+  shards.exchange_with_all();
   (void)shards.client->finish(*ticket);
-  const Line& like = *shards.lines[0];
+  const NumberedBuffer& like = *shards.lines[0];
   for (std::size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(batch.returns(like.reward)[i], batch.now(like.reward)[i]);
     EXPECT_EQ(batch.discounts()[i], 0.25F);
@@ -221,22 +221,22 @@ TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
 }
 
 TEST(ShardedDraws, DifferBetweenShardsOfTheSameStepsWithoutASeed) {
-  Line line(shard_options());
+  NumberedBuffer line(shard_options());
   line.append_many(0, 200);
   std::vector<std::unique_ptr<ReplayShard>> shards;
   ShardClient client(line.schema, shard_options(), 2);
   for (std::size_t s = 0; s < 2; ++s) {
     shards.push_back(std::make_unique<ReplayShard>(line.replay));
   }
-  const auto ask_all = [&] {
+  const auto exchange_with_all = [&] {
     for (std::size_t s = 0; s < 2; ++s) {
       client.answer(s, shards[s]->exchange(client.request(s).bytes()).bytes());
     }
   };
-  ask_all();
+  exchange_with_all();
   Batch batch = client.make_batch(64);
   const auto ticket = client.begin(batch, 0, 64, {.draws = Draws::Independent});
-  ask_all();
+  exchange_with_all();
   std::array<std::vector<std::uint64_t>, 2> drawn;
   const ShardClient::Origins origins = client.finish(*ticket);
   for (std::size_t i = 0; i < 64; ++i) {

@@ -7,20 +7,20 @@
 namespace reprise::test {
 
 inline Options shard_options(std::size_t capacity = 512) {
-  return Small{.capacity_steps = capacity,
-               .window = Transitions{.n_step = 1},
-               .chunk_steps = 16,
-               .shards = 2};
+  return SmallOptions{.capacity_steps = capacity,
+                      .window = Transitions{.n_step = 1},
+                      .chunk_steps = 16,
+                      .shards = 2};
 }
 
 /// Shards whose steps have numbers that no other shard has, and the weight of each step.
 class Shards {
  public:
-  static constexpr std::uint64_t kApart = 1'000'000;
+  static constexpr std::uint64_t kNumbersPerShard = 1'000'000;
 
   explicit Shards(std::size_t count, const Options& options = shard_options()) {
     for (std::size_t s = 0; s < count; ++s) {
-      lines.push_back(std::make_unique<Line>(options));
+      lines.push_back(std::make_unique<NumberedBuffer>(options));
       writers.push_back(lines.back()->replay.writer());
       shards.push_back(std::make_unique<ReplayShard>(lines.back()->replay, s));
     }
@@ -37,7 +37,7 @@ class Shards {
     }
   }
   void append(std::size_t shard, float weight) {
-    const std::uint64_t number = shard * kApart + weights[shard].size();
+    const std::uint64_t number = shard * kNumbersPerShard + weights[shard].size();
     lines[shard]->append(writers[shard], number, weight);
     weights[shard].push_back(weight);
   }
@@ -45,7 +45,7 @@ class Shards {
     return std::accumulate(weights[shard].begin(), weights[shard].end(), 0.0);
   }
   [[nodiscard]] float& weight_of(std::uint64_t number) {
-    return weights[number / kApart][number % kApart];
+    return weights[number / kNumbersPerShard][number % kNumbersPerShard];
   }
 
   /// Gives an item of shard 0 this priority, through the client.
@@ -55,12 +55,12 @@ class Shards {
     return client->update({&key, 1}, {&kShard, 1}, {&incarnation, 1}, {&priority, 1});
   }
 
-  void ask(std::size_t shard) {
+  void exchange_with(std::size_t shard) {
     client->answer(shard, shards[shard]->exchange(client->request(shard).bytes()).bytes());
   }
-  void ask_all() {
+  void exchange_with_all() {
     for (std::size_t s = 0; s < shards.size(); ++s) {
-      ask(s);
+      exchange_with(s);
     }
   }
   [[nodiscard]] Batch make_batch(std::size_t n, bool unique_frames = false) const {
@@ -70,7 +70,7 @@ class Shards {
     return batch.now(lines[0]->id);
   }
 
-  std::vector<std::unique_ptr<Line>> lines;
+  std::vector<std::unique_ptr<NumberedBuffer>> lines;
   std::vector<Writer> writers;
   std::vector<std::unique_ptr<ReplayShard>> shards;
   std::vector<std::vector<float>> weights;

@@ -7,10 +7,10 @@ namespace reprise::test {
 namespace {
 
 Options options_of(std::size_t max_writers = 4) {
-  return Small{.capacity_steps = 500,
-               .window = Transitions{.n_step = 3},
-               .max_writers = max_writers,
-               .key_tag = 3};
+  return SmallOptions{.capacity_steps = 500,
+                      .window = Transitions{.n_step = 3},
+                      .max_writers = max_writers,
+                      .key_tag = 3};
 }
 
 using Items =
@@ -18,7 +18,7 @@ using Items =
 
 /// Each item by its action: its first and its next observation, its number of steps, and its
 /// probability.
-Items items_of(Line& line) {
+Items items_of(NumberedBuffer& line) {
   Items items;
   const std::map<std::uint64_t, double> probabilities = line.probabilities();
   const std::vector<ItemKey> keys = line.key_list();
@@ -32,9 +32,9 @@ Items items_of(Line& line) {
 }
 
 /// A buffer with writers of its own, and a buffer to which a packer's steps are shipped.
-struct Both {
-  Line direct{options_of()};
-  Line shipped{options_of()};
+struct PackedBufferPair {
+  NumberedBuffer direct{options_of()};
+  NumberedBuffer shipped{options_of()};
   std::optional<StepPacker> packer{std::in_place, shipped.schema, options_of(), 5};
   ReplayShard shard{shipped.replay};
 
@@ -48,7 +48,7 @@ struct Both {
 class PackerOf : public testing::TestWithParam<AutoReset> {};
 
 TEST_P(PackerOf, VectorWritersTakesWhatThoseOfABufferTake) {
-  Both both;
+  PackedBufferPair both;
   VectorWriter writers[] = {VectorWriter(both.direct.replay, 2, {}, GetParam()),
                             both.packer->vector_writer(2, GetParam())};
   const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
@@ -82,9 +82,9 @@ INSTANTIATE_TEST_SUITE_P(AutoResets, PackerOf,
                                          AutoReset::Disabled));
 
 TEST(StepPacker, TakesEpisodesAndLooseTransitionsAsABufferDoes) {
-  Both both;
+  PackedBufferPair both;
   Writer writers[] = {both.direct.replay.writer(), both.packer->writer()};
-  const Line& line = both.direct;
+  const NumberedBuffer& line = both.direct;
   std::vector<std::uint64_t> numbers = {3, 4, 5, 6, 7, 8};
   const std::vector<float> rewards(5, 1.0F);
   const std::vector<float> priorities = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F};
@@ -111,7 +111,7 @@ TEST(StepPacker, TakesEpisodesAndLooseTransitionsAsABufferDoes) {
 }
 
 TEST(StepPacker, RefusesWhatABufferRefusesAndTakesNothingOfIt) {
-  Both both;
+  PackedBufferPair both;
   Writer writer = both.packer->writer();
   const std::vector<float> two(2, 1.0F);
   EXPECT_THROW(writer.commit(), std::logic_error) << "outside an episode";
@@ -135,7 +135,7 @@ TEST(StepPacker, RefusesWhatABufferRefusesAndTakesNothingOfIt) {
 }
 
 TEST(StepPacker, HasSoManyWritersAsTheShardsMayHave) {
-  Both both;
+  PackedBufferPair both;
   std::vector<Writer> writers;
   for (int w = 0; w < 3; ++w) {
     writers.push_back(both.packer->writer());
@@ -152,7 +152,7 @@ TEST(StepPacker, HasSoManyWritersAsTheShardsMayHave) {
 }
 
 TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
-  Both both;
+  PackedBufferPair both;
   std::optional<Writer> writer(both.packer->writer());
   both.shipped.append_many(*writer, 0, 4);
   (void)both.ship();
@@ -169,7 +169,7 @@ TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
 }
 
 TEST(StepPacker, ThatIsGoneClosesItsWriters) {
-  Both both;
+  PackedBufferPair both;
   Writer writer = both.packer->writer();
   both.shipped.append_many(writer, 0, 3);
   StepPacker moved = *std::move(both.packer);
@@ -183,14 +183,14 @@ TEST(StepPacker, ThatIsGoneClosesItsWriters) {
 }
 
 TEST(StepPacker, RefusesAForkedChild) {
-  Both both;
+  PackedBufferPair both;
   Writer writer = both.packer->writer();
   both.shipped.append_many(writer, 0, 3);
   const pid_t maker = ::getpid();
-  expect_of_child([&] {
+  expect_in_child([&] {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
-      all += unless_refused<std::logic_error>(what, maker, call);
+      all += describe_unless_refused<std::logic_error>(what, maker, call);
     };
     refused("commit", [&] { (void)both.shipped.append(writer, 3); });
     refused("begin_episode", [&] { writer.begin_episode(); });

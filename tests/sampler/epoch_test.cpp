@@ -8,7 +8,7 @@ namespace {
 const SampleOptions kEpoch{.draws = Draws::Epoch, .timeout = 0ns};
 
 /// The numbers of the items in the sampler's next batch of n items.
-std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t n) {
+std::vector<std::uint64_t> draw(const NumberedBuffer& line, Sampler& sampler, std::size_t n) {
   const SampleResult batch = sampler.sample(n, kEpoch);
   EXPECT_TRUE(batch) << batch.status().message();
   const auto ids = batch ? batch->now(line.id) : std::span<const std::uint64_t>();
@@ -16,7 +16,7 @@ std::vector<std::uint64_t> draw(const Line& line, Sampler& sampler, std::size_t 
 }
 
 TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 4, [](std::uint64_t i) { return static_cast<float>(i * i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 11});
   std::vector<std::uint64_t> counts(256);
@@ -37,15 +37,15 @@ TEST(Epoch, OfAnyWeightsEverySequenceIsAsLikely) {
 
 TEST(Epoch, OfManyItemsIsListedInParts) {
   constexpr std::size_t kItems = 100'000;
-  Line line(Small{.capacity_steps = kItems, .chunk_steps = 64});
+  NumberedBuffer line(SmallOptions{.capacity_steps = kItems, .chunk_steps = 64});
   line.append_many(0, kItems);
-  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kGatherAlone});
-  EXPECT_EQ(sorted(draw(line, sampler, kItems)), numbers_between(0, kItems));
+  Sampler sampler = line.replay.sampler({.parallel_gather_bytes = kNoParallelGather});
+  EXPECT_EQ(sorted(draw(line, sampler, kItems)), number_range(0, kItems));
 }
 
 TEST(Epoch, OfALoadedBufferBeginsANewPass) {
   const ScratchDirectory directory;
-  Line line(Small{.shards = 2});
+  NumberedBuffer line(SmallOptions{.shards = 2});
   line.append_many(0, 20);
   Sampler sampler = line.replay.sampler();
   ASSERT_EQ(draw(line, sampler, 25).size(), 25U);
@@ -58,20 +58,20 @@ TEST(Epoch, OfALoadedBufferBeginsANewPass) {
 }
 
 TEST(Epoch, IsRefusedWhereSomethingElseDecidesHowOftenItemsCome) {
-  Options limited = Small{.max_times_sampled = 2};
-  Options first_in = Small{.selectors = {Fifo{}}};
+  Options limited = SmallOptions{.max_times_sampled = 2};
+  Options first_in = SmallOptions{.selectors = {Fifo{}}};
   for (const Options& options : {limited, first_in}) {
-    Line line(options);
+    NumberedBuffer line(options);
     line.append_many(0, 9);
     Sampler sampler = line.replay.sampler();
     expect_refusal([&] { (void)sampler.sample(3, kEpoch); },
                    {"Epoch", "order", "max_times_sampled"});
-    EXPECT_TRUE(sampler.sample(3, kAtOnce));
+    EXPECT_TRUE(sampler.sample(3, kNoWait));
   }
 }
 
 TEST(Epoch, APrefetcherTellsThePassesOfEachBatch) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 6);
   Sampler ahead = line.replay.sampler();
   Prefetcher prefetcher(ahead, 3, {.draws = Draws::Epoch}, 4);

@@ -14,7 +14,7 @@ namespace {
 bool invariants_hold(ReplayBuffer& replay) {
   buffer::ShardSet& shards = core_of(replay)->shards();
   for (std::size_t s = 0; s < shards.size(); ++s) {
-    if (!shard::Audit::invariants_hold(*buffer::ShardSet::One(shards, s).operator->())) {
+    if (!shard::Audit::invariants_hold(*buffer::ShardSet::Lock(shards, s).operator->())) {
       return false;
     }
   }
@@ -57,7 +57,7 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
   for (std::size_t c = 0; c < cases.size(); ++c) {
     SCOPED_TRACE(testing::Message() << "case " << c);
     const Case& of = cases[c];
-    Line line(options_of(of));
+    NumberedBuffer line(options_of(of));
     Sampler sampler = line.replay.sampler({.seed = 3});
     std::uint64_t number = 0;
     const auto fill = [&](std::size_t steps) {
@@ -68,7 +68,7 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
     fill(of.capacity);
     for (int batch = 0; batch < 100; ++batch) {
       std::size_t appended = 0;
-      while (!sampler.sample(of.batch, kAtOnce)) {
+      while (!sampler.sample(of.batch, kNoWait)) {
         ASSERT_LE(appended, of.capacity)
             << "batch " << batch << ": " << line.replay.stats().items << " items of "
             << line.replay.size() << " steps may be drawn";
@@ -85,16 +85,16 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
 TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
-    Line line(Small{
+    NumberedBuffer line(SmallOptions{
         .capacity_steps = 256, .selectors = {Fifo{}}, .max_times_sampled = 1, .shards = shards});
     line.append_many(0, 256);
     Sampler sampler = line.replay.sampler();
-    ASSERT_TRUE(sampler.sample(128, kAtOnce));
+    ASSERT_TRUE(sampler.sample(128, kNoWait));
     line.append_many(256, 128);
     EXPECT_EQ(line.replay.size(), 256U);
     EXPECT_EQ(line.replay.stats().items, 256U) << "every step that left was exhausted";
-    const SampleResult rest = require_batch(sampler.sample(256, kAtOnce));
-    EXPECT_TRUE(std::ranges::equal(rest->now(line.id), numbers_between(128, 384)));
+    const SampleResult rest = require_batch(sampler.sample(256, kNoWait));
+    EXPECT_TRUE(std::ranges::equal(rest->now(line.id), number_range(128, 384)));
   }
 }
 
@@ -102,20 +102,20 @@ TEST(ExhaustedItems, LeaveFirstFromEveryShard) {
 TEST(ExhaustedItems, OfAYoungChunkLeaveBeforeOlderOnesThatMayBeDrawn) {
   for (const std::size_t shards : {1U, 4U}) {
     SCOPED_TRACE(testing::Message() << shards << " shards");
-    Line line(Small{.capacity_steps = 256,
-                    .selectors = {Lifo{}},
-                    .max_times_sampled = 1,
-                    .chunk_steps = 16,
-                    .shards = shards});
+    NumberedBuffer line(SmallOptions{.capacity_steps = 256,
+                                     .selectors = {Lifo{}},
+                                     .max_times_sampled = 1,
+                                     .chunk_steps = 16,
+                                     .shards = shards});
     line.append_many(0, 256);
     Sampler sampler = line.replay.sampler();
-    ASSERT_TRUE(sampler.sample(128, kAtOnce));
+    ASSERT_TRUE(sampler.sample(128, kNoWait));
     line.append_many(256, 96);
     EXPECT_EQ(line.replay.size(), 256U);
-    const SampleResult rest = require_batch(sampler.sample(line.replay.stats().items, kAtOnce));
+    const SampleResult rest = require_batch(sampler.sample(line.replay.stats().items, kNoWait));
     const std::span<const std::uint64_t> ids = rest->now(line.id);
     const std::set<std::uint64_t> left(ids.begin(), ids.end());
-    for (const std::uint64_t id : numbers_between(0, 128)) {
+    for (const std::uint64_t id : number_range(0, 128)) {
       EXPECT_TRUE(left.contains(id)) << "step " << id << " was never drawn";
     }
   }
@@ -127,12 +127,12 @@ TEST(ExhaustedItems, LeaveWritersTheMemoryThatTheyNeed) {
   for (const std::size_t shards : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << shards << " shards, draws " << static_cast<int>(draws));
-      Line line(Small{.capacity_steps = 300,
-                      .selectors = {Uniform{}},
-                      .max_times_sampled = 1,
-                      .max_writers = 1,
-                      .chunk_steps = 4,
-                      .shards = shards});
+      NumberedBuffer line(SmallOptions{.capacity_steps = 300,
+                                       .selectors = {Uniform{}},
+                                       .max_times_sampled = 1,
+                                       .max_writers = 1,
+                                       .chunk_steps = 4,
+                                       .shards = shards});
       Writer writer = line.replay.writer({.timeout = 5s});
       Sampler sampler = line.replay.sampler({.seed = 5});
       line.append_many(writer, 0, 300);
@@ -160,11 +160,11 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
   } const cases[] = {{400, 33, 3, 1}, {80, 9, 3, 1}, {80, 9, 7, 3}};
   for (const auto& of : cases) {
     SCOPED_TRACE(testing::Message() << "capacity " << of.capacity << ", batch " << of.batch);
-    Line line(Small{.capacity_steps = of.capacity,
-                    .selectors = {Lifo{}},
-                    .max_times_sampled = 1,
-                    .max_writers = 1,
-                    .chunk_steps = of.chunk_steps});
+    NumberedBuffer line(SmallOptions{.capacity_steps = of.capacity,
+                                     .selectors = {Lifo{}},
+                                     .max_times_sampled = 1,
+                                     .max_writers = 1,
+                                     .chunk_steps = of.chunk_steps});
     Writer writer = line.replay.writer({.timeout = 2s});
     Sampler sampler = line.replay.sampler();
     std::uint64_t number = 0;
@@ -175,7 +175,7 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
       ASSERT_EQ(line.append(writer, number, End::Terminated), CommitStatus::Committed)
           << "step " << number;
       if (number % of.per_batch == 0) {
-        (void)sampler.sample(of.batch, kAtOnce);
+        (void)sampler.sample(of.batch, kNoWait);
       }
     }
     EXPECT_TRUE(invariants_hold(line.replay));
@@ -184,12 +184,12 @@ TEST(ExhaustedItems, ThatGrowFromYoungToOldLeaveWritersAChunk) {
 
 /// One item has draws left, but fewer than the batch needs, so the call waits.
 TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
-  Line line(Small{.max_times_sampled = 3});
+  NumberedBuffer line(SmallOptions{.max_times_sampled = 3});
   line.append_many(0, 3);
   Sampler sampler = line.replay.sampler();
-  ASSERT_TRUE(sampler.sample(1, kAtOnce));
-  ASSERT_TRUE(sampler.sample(1, kAtOnce));
-  const SampleResult nothing = sampler.sample(8, kAtOnce);
+  ASSERT_TRUE(sampler.sample(1, kNoWait));
+  ASSERT_TRUE(sampler.sample(1, kNoWait));
+  const SampleResult nothing = sampler.sample(8, kNoWait);
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(nothing.status().items, 3U);
@@ -202,8 +202,8 @@ TEST(ExhaustedItems, ABatchWaitsForItemsThatMayBeDrawnOftenEnough) {
     line.append(3);
   });
   ASSERT_TRUE(sampler.sample(8));
-  EXPECT_EQ(sampler.sample(3, kAtOnce).status().possible, 2U);
-  EXPECT_TRUE(sampler.sample(2, kAtOnce));
+  EXPECT_EQ(sampler.sample(3, kNoWait).status().possible, 2U);
+  EXPECT_TRUE(sampler.sample(2, kNoWait));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@ namespace reprise::test {
 namespace {
 
 /// The numbers of the fresh items in a batch of n items.
-std::vector<std::uint64_t> fresh_of(const Line& line, Sampler& sampler, std::size_t n,
-                                    const SampleOptions& how = kAtOnce) {
+std::vector<std::uint64_t> fresh_numbers(const NumberedBuffer& line, Sampler& sampler,
+                                         std::size_t n, const SampleOptions& how = kNoWait) {
   const SampleResult batch = sampler.sample(n, how);
   EXPECT_TRUE(batch) << batch.status().message();
   if (!batch) {
@@ -21,47 +21,47 @@ class FreshIn : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Shards, FreshIn, testing::Values(1U, 3U));
 
 TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
-  Options options = Small{.shards = GetParam()};
+  Options options = SmallOptions{.shards = GetParam()};
   options.capacity_steps = 2000;
-  Line line(options);
+  NumberedBuffer line(options);
   Sampler sampler = line.replay.sampler({.seed = 1, .fresh = 1.0F});
   std::vector<std::uint64_t> all;
   for (std::uint64_t number = 0; number < 600; number += 20) {
     line.append_many(number, 20);
     for (int b = 0; b < 2; ++b) {
-      for (const std::uint64_t id : fresh_of(line, sampler, 10)) {
+      for (const std::uint64_t id : fresh_numbers(line, sampler, 10)) {
         all.push_back(id);
       }
     }
   }
-  EXPECT_EQ(sorted(all), numbers_between(0, 600));
+  EXPECT_EQ(sorted(all), number_range(0, 600));
   // If more items are waiting than samplers draw, the oldest of each shard come first.
   line.append_many(600, 300);
-  std::vector<std::uint64_t> first = fresh_of(line, sampler, 60);
+  std::vector<std::uint64_t> first = fresh_numbers(line, sampler, 60);
   ASSERT_EQ(first.size(), 60U);
   for (int b = 0; b < 30; ++b) {
-    first.push_back(fresh_of(line, sampler, 1).at(0));
+    first.push_back(fresh_numbers(line, sampler, 1).at(0));
   }
   if (GetParam() == 1) {
-    EXPECT_EQ(first, numbers_between(600, 690));
+    EXPECT_EQ(first, number_range(600, 690));
   }
   EXPECT_LT(*std::ranges::max_element(first), 720U);
 }
 
 TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
-  Line line(Small{.shards = GetParam()});
+  NumberedBuffer line(SmallOptions{.shards = GetParam()});
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
   line.append_many(0, 40);
   ASSERT_EQ(line.replay.size(), 40U);
   Sampler plain = line.replay.selector(1).sampler();
-  const SampleResult batch = require_batch(plain.sample(10, kAtOnce));
+  const SampleResult batch = require_batch(plain.sample(10, kNoWait));
   const auto ids = batch->now(line.id);
   std::set<std::uint64_t> drawn(ids.begin(), ids.end());
   Sampler another = line.replay.selector(1).sampler({.seed = 4});
   const SampleResult whole = require_batch(another.sample(5, {.draws = Draws::WithoutReplacement}));
   drawn.insert(whole->now(line.id).begin(), whole->now(line.id).end());
   for (std::size_t fresh = 1; fresh != 0;) {
-    const SampleResult next = require_batch(sampler.sample(6, kAtOnce));
+    const SampleResult next = require_batch(sampler.sample(6, kNoWait));
     fresh = next.status().fresh;
     for (std::size_t i = 0; i < 6; ++i) {
       const std::uint64_t id = next->now(line.id)[i];
@@ -72,56 +72,56 @@ TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
 }
 
 TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
-  Options options = Small{.shards = 3};
-  options.selectors = {kRaw, Fifo{}};
-  Line line(options);
+  Options options = SmallOptions{.shards = 3};
+  options.selectors = {kRawProportional, Fifo{}};
+  NumberedBuffer line(options);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
   line.append_many(0, 20);
-  ASSERT_TRUE(for_now(line.replay.selector(1).sampler()).sample(5, kAtOnce));
-  EXPECT_EQ(sorted(fresh_of(line, sampler, 15)), numbers_between(5, 20));
+  ASSERT_TRUE(as_lvalue(line.replay.selector(1).sampler()).sample(5, kNoWait));
+  EXPECT_EQ(sorted(fresh_numbers(line, sampler, 15)), number_range(5, 20));
 }
 
 TEST(Fresh, AreNotTheItemsBeforeTheFirstSuchSampler) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 10);
   ASSERT_EQ(line.replay.size(), 10U);
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
-  EXPECT_TRUE(fresh_of(line, sampler, 10).empty());
+  EXPECT_TRUE(fresh_numbers(line, sampler, 10).empty());
   line.append_many(10, 5);
   Sampler another = line.replay.sampler({.fresh = 1.0F});
-  EXPECT_EQ(fresh_of(line, another, 10), numbers_between(10, 15));
+  EXPECT_EQ(fresh_numbers(line, another, 10), number_range(10, 15));
 }
 
 TEST(Fresh, AreNotTheItemsThatACheckpointLoads) {
   const ScratchDirectory directory;
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler({.fresh = 1.0F});
   line.append_many(0, 20);
   (void)line.replay.save(directory.path());
   ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
   const SampleResult batch =
-      require_batch(for_now(loaded.sampler({.fresh = 1.0F})).sample(20, kAtOnce));
+      require_batch(as_lvalue(loaded.sampler({.fresh = 1.0F})).sample(20, kNoWait));
   EXPECT_EQ(batch.status().fresh, 0U);
-  EXPECT_EQ(fresh_of(line, sampler, 20), numbers_between(0, 20));
+  EXPECT_EQ(fresh_numbers(line, sampler, 20), number_range(0, 20));
 }
 
 TEST(Fresh, RefusesWhatItCannotBePutBefore) {
   for (const float share : {-0.1F, 1.1F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal(
         [&] {
-          Line line;
+          NumberedBuffer line;
           (void)line.replay.sampler({.fresh = share});
         },
         {"fresh", "0 to 1"});
   }
-  Options limited = Small{.max_times_sampled = 2};
-  Options first_in = Small{.selectors = {Fifo{}}};
+  Options limited = SmallOptions{.max_times_sampled = 2};
+  Options first_in = SmallOptions{.selectors = {Fifo{}}};
   for (const Options& options : {limited, first_in}) {
-    Line line(options);
+    NumberedBuffer line(options);
     expect_refusal([&] { (void)line.replay.sampler({.fresh = 0.5F}); },
                    {"fresh", "order", "max_times_sampled"});
   }
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler({.fresh = 0.5F});
   for (const Draws draws : {Draws::WithoutReplacement, Draws::Epoch}) {
     expect_refusal([&] { (void)sampler.sample(2, {.draws = draws, .timeout = 0ns}); },
@@ -133,10 +133,10 @@ TEST(Fresh, RefusesWhatItCannotBePutBefore) {
 TEST(FreshRace, NoItemIsFreshTwice) {
   for (std::size_t round = 0; round < scaled(20, 4); ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << round);
-    Options options = Small{.shards = 1 + round % 3};
+    Options options = SmallOptions{.shards = 1 + round % 3};
     // In odd rounds nothing is evicted, so each item must be fresh exactly once.
     options.capacity_steps = round % 2 == 0 ? 64 : 4000;
-    Line line(options);
+    NumberedBuffer line(options);
     Sampler last = line.replay.sampler({.fresh = 1.0F});
     Writer first = line.replay.writer();
     line.append_many(first, 0, 1);
@@ -181,7 +181,7 @@ TEST(FreshRace, NoItemIsFreshTwice) {
     if (options.capacity_steps == 4000) {
       EXPECT_EQ(drawn.size(), 1601U);
     }
-    expect_accounted(line.replay);
+    expect_steps_add_up(line.replay);
   }
 }
 

@@ -10,7 +10,7 @@ constexpr std::size_t kBatch = 8192;
 constexpr std::size_t kUpdateBatch = 512;
 
 /// Returns `full` at a test scale of 10 and above, and a tenth of it at 1.
-std::size_t up_to(std::size_t full) {
+std::size_t scaled_up_to(std::size_t full) {
   return std::min(full, scaled(full / 10, full / 1000));
 }
 
@@ -20,11 +20,12 @@ class LargeBuffer {
  public:
   explicit LargeBuffer(std::size_t items) : line_(options(items)) {
     std::vector<std::jthread> filling;
-    for (std::uint64_t w = 0; w < kFilling; ++w) {
-      filling.emplace_back([this, begin = w * items / kFilling, end = (w + 1) * items / kFilling] {
-        Writer writer = line_.replay.writer();
-        line_.append_many(writer, begin, end - begin, 1.0F);
-      });
+    for (std::uint64_t w = 0; w < kFillThreads; ++w) {
+      filling.emplace_back(
+          [this, begin = w * items / kFillThreads, end = (w + 1) * items / kFillThreads] {
+            Writer writer = line_.replay.writer();
+            line_.append_many(writer, begin, end - begin, 1.0F);
+          });
     }
     filling.clear();
     find_items();
@@ -36,8 +37,8 @@ class LargeBuffer {
   /// Starts threads that append items of weight 0, which change the trees all the time but not the
   /// distribution. Each update and each draw allows some more appends, after waiting for those
   /// allowed before. So the threads append until the end at any speed, and do not fill the memory.
-  void append_beside() {
-    for (std::size_t t = 0; t < kAppending; ++t) {
+  void start_appending() {
+    for (std::size_t t = 0; t < kAppendThreads; ++t) {
       appending_.emplace_back([this, t](const std::stop_token& stop) {
         Writer writer = line_.replay.writer();
         Rng rng(t);
@@ -63,7 +64,7 @@ class LargeBuffer {
     std::array<ItemKey, kUpdateBatch> keys;
     std::array<float, kUpdateBatch> priorities{};
     for (std::size_t done = 0; done < updates; done += kUpdateBatch) {
-      let_append(4);
+      allow_appends(4);
       for (std::size_t i = 0; i < kUpdateBatch; ++i) {
         keys[i] = keys_[rng.below(keys_.size())];
         priorities[i] = rng.below(7) == 0 ? 0.0F : static_cast<float>(1 + rng.below(1000));
@@ -75,7 +76,7 @@ class LargeBuffer {
 
   /// Draws `draws` items and checks their probabilities. Returns the z-score of a chi-square test
   /// of their counts.
-  double z_of_draws(std::size_t draws, std::uint64_t seed) {
+  double draw_z_score(std::size_t draws, std::uint64_t seed) {
     const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
     std::vector<double> probabilities(weights_);
     for (double& probability : probabilities) {
@@ -85,7 +86,7 @@ class LargeBuffer {
     Sampler sampler = line_.replay.sampler({.seed = seed});
     double worst = 0.0;
     for (std::size_t drawn = 0; drawn < draws; drawn += kBatch) {
-      let_append(64);
+      allow_appends(64);
       const SampleResult batch =
           sampler.sample(kBatch, {.draws = Draws::Independent, .gather = false});
       for (std::size_t i = 0; i < kBatch; ++i) {
@@ -100,8 +101,8 @@ class LargeBuffer {
 
  private:
   static Options options(std::size_t items) {
-    return Small{
-        .capacity_steps = 2 * items, .max_writers = kFilling, .chunk_steps = 1024, .shards = 4};
+    return SmallOptions{
+        .capacity_steps = 2 * items, .max_writers = kFillThreads, .chunk_steps = 1024, .shards = 4};
   }
 
   /// Finds the slots that hold items. Nothing was evicted yet, so every key has generation 0, and
@@ -121,16 +122,16 @@ class LargeBuffer {
   }
 
   /// Allows each thread `more` more appends, after waiting for those allowed before.
-  void let_append(std::size_t more) {
+  void allow_appends(std::size_t more) {
     const std::size_t before = allowed_.load(std::memory_order_relaxed);
     yield_while([&] { return appended() < appending_.size() * before; });
     allowed_.store(before + more, std::memory_order_relaxed);
   }
 
-  static constexpr std::size_t kFilling = 16;
-  static constexpr std::size_t kAppending = 2;
+  static constexpr std::size_t kFillThreads = 16;
+  static constexpr std::size_t kAppendThreads = 2;
 
-  Line line_;
+  NumberedBuffer line_;
   std::vector<ItemKey> keys_;
   std::vector<double> weights_;  ///< By slot; 0 if there is no item.
   std::atomic<std::size_t> appended_{0};
@@ -143,17 +144,17 @@ class LargeBuffer {
 class LargeDistribution : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(LargeDistribution, PassesChiSquareAfterAMillionUpdatesBesideAppendingThreads) {
-  const std::size_t items = up_to(GetParam());
+  const std::size_t items = scaled_up_to(GetParam());
   LargeBuffer buffer(items);
   ASSERT_EQ(buffer.items(), items);
-  buffer.append_beside();
+  buffer.start_appending();
   ASSERT_NO_FATAL_FAILURE(buffer.update(std::min<std::size_t>(1'000'000, scaled(1'000'000)), 3));
   const std::size_t before_draws = buffer.appended();
-  const double z = buffer.z_of_draws(up_to(10'000'000), 4);
+  const double z = buffer.draw_z_score(scaled_up_to(10'000'000), 4);
   const std::size_t beside_draws = buffer.appended() - before_draws;
   // Weights change once more between the draws.
   ASSERT_NO_FATAL_FAILURE(buffer.update(kUpdateBatch, 5));
-  const double later = buffer.z_of_draws(up_to(1'000'000), 6);
+  const double later = buffer.draw_z_score(scaled_up_to(1'000'000), 6);
   buffer.stop_appending();
   EXPECT_GT(beside_draws, 0U);
   EXPECT_EQ(buffer.replay().size(), items + buffer.appended());
@@ -169,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Items, LargeDistribution,
 TEST(LargeDistributionOfFloats, IsDrawnWithoutTheBiasOfFloatSumsAndFloatRandoms) {
   // With a float tree, or random numbers of 24 bits, some of these items could never be drawn.
   const std::size_t items = std::size_t{1} << 21U;
-  Line line(Small{.capacity_steps = items, .chunk_steps = 2048});
+  NumberedBuffer line(SmallOptions{.capacity_steps = items, .chunk_steps = 2048});
   line.append_many(0, items,
                    [&](std::uint64_t i) { return 0.1F + static_cast<float>(i % 7) * 0.3F; });
   Sampler sampler = line.replay.sampler({.seed = 12});

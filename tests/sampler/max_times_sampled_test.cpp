@@ -4,7 +4,7 @@ namespace reprise::test {
 namespace {
 
 Options limited_options(std::uint32_t times, std::vector<Selector> selectors) {
-  return Small{.selectors = std::move(selectors), .max_times_sampled = times, .shards = 2};
+  return SmallOptions{.selectors = std::move(selectors), .max_times_sampled = times, .shards = 2};
 }
 
 void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::uint64_t> ids) {
@@ -18,7 +18,7 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
   for (const std::uint32_t times : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << times << " times, draws " << static_cast<int>(draws));
-      Line line(limited_options(times, {kRaw, MaxHeap{}}));
+      NumberedBuffer line(limited_options(times, {kRawProportional, MaxHeap{}}));
       line.append_many(0, 30, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
       std::map<std::uint64_t, std::size_t> counts;
       std::vector<Sampler> samplers;
@@ -56,15 +56,15 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
 }
 
 TEST(MaxTimesSampled, AnOddBatchWaitsForTheItemOfItsLastDraw) {
-  Line line(limited_options(2, {kRaw}));
+  NumberedBuffer line(limited_options(2, {kRawProportional}));
   Sampler sampler = line.replay.sampler();
   line.append_many(0, 2);
-  const SampleStatus status = sampler.sample(5, kAtOnce).status();
+  const SampleStatus status = sampler.sample(5, kNoWait).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.needed, 3U);
   EXPECT_EQ(status.items, 2U);
   line.append(2, 1.0F);
-  EXPECT_TRUE(sampler.sample(5, kAtOnce));
+  EXPECT_TRUE(sampler.sample(5, kNoWait));
 }
 
 }  // namespace

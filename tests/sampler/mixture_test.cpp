@@ -18,7 +18,7 @@ TEST(Mixture, IsUniformWhileNoPriorityIsAboveZero) {
 }
 
 TEST(Mixture, BoundsImportanceWeightsHoweverFarApartPrioritiesAre) {
-  Line line(Small{.selectors = {Mixture{.uniform = 0.0F, .alpha = 1.0F}}});
+  NumberedBuffer line(SmallOptions{.selectors = {Mixture{.uniform = 0.0F, .alpha = 1.0F}}});
   line.append(0, 1e-37F);
   line.append(1, 3e38F);
   Sampler sampler = line.replay.sampler();

@@ -9,7 +9,7 @@ namespace reprise::test {
 namespace {
 
 Options ordered_options(std::size_t shards, Selector selector) {
-  return Small{.capacity_steps = 200, .selectors = {std::move(selector)}, .shards = shards};
+  return SmallOptions{.capacity_steps = 200, .selectors = {std::move(selector)}, .shards = shards};
 }
 
 TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
@@ -17,7 +17,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   Options options = ordered_options(2, HookedFifo{[&] { before_draw(); }});
   // Under this limiter, a draw of more items than the buffer has fails at once.
   options.rate_limiter = Unlimited{};
-  Line line(options);
+  NumberedBuffer line(options);
   shard::Shard& first = core_of(line.replay)->shards()[0];
   shard::Shard& second = core_of(line.replay)->shards()[1];
   Writer to_first = line.replay.writer();
@@ -34,7 +34,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   };
   Sampler sampler = line.replay.sampler();
   std::jthread learner([&] {
-    const SampleResult batch = require_batch(sampler.sample(4, kAtOnce));
+    const SampleResult batch = require_batch(sampler.sample(4, kNoWait));
     EXPECT_TRUE(std::ranges::equal(batch->now(line.action), std::vector{0U, 1U, 2U, 3U}));
   });
   yield_while([&] { return first.hints().items() != 2; });
@@ -42,7 +42,7 @@ TEST(OrderedSelectors, AnItemDecidedDuringADrawWaitsForTheOneBeforeIt) {
   { const base::MutexLock ingested(first.mutex); }
   line.append(to_first, 3);
   line.append(to_second, 4);
-  holder->let_go();
+  holder->release();
 }
 
 TEST(OrderedSelectors, RefuseOptionsByTheirOwnNames) {

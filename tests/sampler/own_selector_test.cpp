@@ -17,7 +17,7 @@ Options options_with(const Selector& selector) {
 }
 
 /// A selector whose weights are invalid: below 0, infinite or NaN.
-struct OwnNonsense {
+struct CustomNonsense {
   struct Rule final : SelectorRule {
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
       std::ranges::transform(priorities, weights.begin(), [](float priority) {
@@ -34,7 +34,7 @@ struct OwnNonsense {
 };
 
 TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabilitiesThatAddUp) {
-  Line line(options_with(OwnNonsense{}));
+  NumberedBuffer line(options_with(CustomNonsense{}));
   for (std::uint64_t i = 0; i < 8; ++i) {
     ASSERT_EQ(line.append(i, 4.0F), CommitStatus::Committed);
   }
@@ -62,10 +62,10 @@ TEST(OwnSelector, ThatGivesNonsenseForWeightsLeavesSumsThatAreFiniteAndProbabili
 }
 
 TEST(OwnSelector, WithoutAnExponentHasNoneToSet) {
-  Line line(options_with(OwnHighest{}));
+  NumberedBuffer line(options_with(CustomHighest{}));
   expect_refusal([&] { line.replay.selector().set_alpha(0.5F); }, {"set_alpha", "selector is 0"});
   expect_refusal([&] { line.replay.selector().decay(0.5F); }, {"decay", "selector is 0"});
-  Line with(options_with(OwnPower{}));
+  NumberedBuffer with(options_with(CustomPower{}));
   for (const float alpha : {-1.0F, 9.0F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal([&] { with.replay.selector().set_alpha(alpha); }, {"alpha is", "0 to 8"});
   }
@@ -76,7 +76,7 @@ enum class Without { RuleSet, RuleAlpha, ShardSet };
 
 /// Draws by weight. Its exponent is 1 and cannot be changed, because a function is missing.
 template <Without kWithout>
-struct OwnRigid {
+struct CustomRigid {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
@@ -107,9 +107,9 @@ struct OwnRigid {
 
 TEST(OwnSelector, ThatSetsItsExponentOnlyInPartIsRefusedAndUnchanged) {
   for (const Selector& selector :
-       {Selector(OwnRigid<Without::RuleSet>{}), Selector(OwnRigid<Without::RuleAlpha>{}),
-        Selector(OwnRigid<Without::ShardSet>{})}) {
-    Line line(options_with(selector));
+       {Selector(CustomRigid<Without::RuleSet>{}), Selector(CustomRigid<Without::RuleAlpha>{}),
+        Selector(CustomRigid<Without::ShardSet>{})}) {
+    NumberedBuffer line(options_with(selector));
     for (std::uint64_t i = 0; i < 40; ++i) {
       line.append(i, static_cast<float>(i + 1));
     }

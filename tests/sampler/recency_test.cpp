@@ -11,14 +11,14 @@ TEST(Recency, DrawsOldItemsHoweverUnlikely) {
     LawCheck check(law_named("RecencyOfFew"), options, 1);
     check.append_random(2'000);
     // The oldest item has 10^-91 times the probability of the youngest.
-    EXPECT_TRUE(for_now(check.line.replay.sampler())
+    EXPECT_TRUE(as_lvalue(check.line.replay.sampler())
                     .sample(2'000, {.draws = Draws::WithoutReplacement, .timeout = {}}))
         << "each item once";
   }
 }
 
 TEST(Recency, HasNoAlpha) {
-  Line line(Small{.selectors = {Recency{}}});
+  NumberedBuffer line(SmallOptions{.selectors = {Recency{}}});
   expect_refusal([&] { line.replay.selector().set_alpha(0.5F); }, {"set_alpha"});
   expect_refusal([&] { line.replay.selector().decay(0.5F); }, {"decay"});
 }

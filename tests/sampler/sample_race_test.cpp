@@ -15,7 +15,7 @@ TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
   for (std::size_t round = 0; round < rounds; ++round) {
     const std::string seed = "seed " + std::to_string(round);
     SCOPED_TRACE(seed);
-    Line line(Small{.shards = 1 + round % 3});
+    NumberedBuffer line(SmallOptions{.shards = 1 + round % 3});
     std::vector<std::jthread> threads;
     start(threads, 2, [&] {
       SCOPED_TRACE(seed);  // Each thread needs a trace of its own.
@@ -42,17 +42,17 @@ class WeightsThatVanish : public testing::Test {
     }
   }
 
-  static Options options() { return Small{.shards = kShards}; }
+  static Options options() { return SmallOptions{.shards = kShards}; }
 
   /// Makes shards lose all weight and get it back. One of them always has weight.
   void toggle(std::uint64_t seed) {
     Rng rng(seed);
-    std::size_t lit = 0;
+    std::size_t weighted_shard = 0;
     while (!stop_.load(std::memory_order_relaxed)) {
-      const std::size_t next = (lit + 1 + rng.below(kShards - 1)) % kShards;
+      const std::size_t next = (weighted_shard + 1 + rng.below(kShards - 1)) % kShards;
       set(next, 1.0F);
-      set(lit, 0.0F);
-      lit = next;
+      set(weighted_shard, 0.0F);
+      weighted_shard = next;
     }
   }
 
@@ -78,7 +78,7 @@ class WeightsThatVanish : public testing::Test {
     }
   }
 
-  Line line_;
+  NumberedBuffer line_;
   std::size_t slots_per_shard_ = 0;
   std::vector<ItemKey> keys_[kShards];
   std::atomic<bool> stop_ = false;
@@ -120,7 +120,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   line_.append_many(writer, 0, 500);
   EXPECT_EQ(line_.replay.size(), 64U);
   EXPECT_EQ(line_.replay.stats().retired_pinned, 0U);
-  expect_accounted(line_.replay);
+  expect_steps_add_up(line_.replay);
 }
 
 TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
@@ -138,7 +138,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
   // The other items of this item's shard are now less likely than any item was before.
   const float heavy = 1000.0F;
   line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
-  first.let_go();
+  first.release();
 }
 
 TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
@@ -155,7 +155,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
   // Once the sampler waits for this lock, it has allotted half of the draws to each shard.
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
   set(1, 0.0F);
-  first.let_go();
+  first.release();
 }
 
 }  // namespace

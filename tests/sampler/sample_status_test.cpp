@@ -4,7 +4,8 @@
 namespace reprise::test {
 namespace {
 
-void expect_says(const SampleStatus& status, std::initializer_list<std::string_view> words) {
+void expect_message_contains(const SampleStatus& status,
+                             std::initializer_list<std::string_view> words) {
   const std::string message = status.message();
   for (const std::string_view word : words) {
     EXPECT_NE(message.find(word), std::string::npos) << "\"" << word << "\" is not in: " << message;
@@ -12,7 +13,7 @@ void expect_says(const SampleStatus& status, std::initializer_list<std::string_v
 }
 
 TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
-  Line line(Small{.rate_limiter = MinSize{10}});
+  NumberedBuffer line(SmallOptions{.rate_limiter = MinSize{10}});
   line.append_many(0, 6);
   Sampler sampler = line.replay.sampler();
   for (const auto timeout : {0ms, 20ms}) {
@@ -25,7 +26,7 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
     EXPECT_EQ(status.needed, 10U);
     EXPECT_FALSE(status.held_by_ratio);
     EXPECT_GE(status.waited, timeout);
-    expect_says(status, {"6", "10"});
+    expect_message_contains(status, {"6", "10"});
   }
   const Stats stats = line.replay.stats();
   EXPECT_GE(stats.samplers_for_items.timeouts, 1U);
@@ -33,23 +34,23 @@ TEST(SampleStatus, SaysTimedOutAndWhatIsMissing) {
   EXPECT_GE(stats.samplers_for_items.longest, 20ms);
   EXPECT_EQ(stats.samplers_for_items.waiting_now, 0U);
   line.append_many(6, 4);
-  EXPECT_TRUE(sampler.sample(4, kAtOnce)) << "a timeout leaves no mark";
+  EXPECT_TRUE(sampler.sample(4, kNoWait)) << "a timeout leaves no mark";
 }
 
 /// The items for which the call waited are cleared before they are drawn, so the call waits again.
 TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
   ReplayBuffer* cleared = nullptr;
-  Line line(Small{.selectors = {HookedFifo{[&] {
-                    if (cleared != nullptr) {
-                      std::exchange(cleared, nullptr)->clear();
-                    }
-                  }}}});
+  NumberedBuffer line(SmallOptions{.selectors = {HookedFifo{[&] {
+                                     if (cleared != nullptr) {
+                                       std::exchange(cleared, nullptr)->clear();
+                                     }
+                                   }}}});
   cleared = &line.replay;
   Writer writer = line.replay.writer();
   /// Called at the beginning of a wait, and then every 50 ms.
   class Appends final : public WaitHook {
    public:
-    Appends(Line& line, Writer& writer) : line_(line), writer_(writer) {}
+    Appends(NumberedBuffer& line, Writer& writer) : line_(line), writer_(writer) {}
     bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
       if (waited >= (first_ ? 200ms : 1ms)) {
         first_ = false;
@@ -59,25 +60,26 @@ TEST(SampleStatus, TellsWhatTheWholeCallWaitedThoughItWaitedTwice) {
     }
 
    private:
-    Line& line_;
+    NumberedBuffer& line_;
     Writer& writer_;
     bool first_ = true;
   } hook(line, writer);
-  const SampleResult one = require_batch(for_now(line.replay.sampler()).sample(1, {.hook = &hook}));
+  const SampleResult one =
+      require_batch(as_lvalue(line.replay.sampler()).sample(1, {.hook = &hook}));
   EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 2U);
   EXPECT_GE(one.status().waited, 250ms);
 }
 
 TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {
   for (const std::size_t shards : {1U, 4U}) {
-    Line line(Small{.shards = shards});
+    NumberedBuffer line(SmallOptions{.shards = shards});
     line.append_many(0, 20, 0.0F);
     Sampler sampler = line.replay.sampler();
     const SampleResult result = sampler.sample(4);
     EXPECT_FALSE(result);
     EXPECT_EQ(result.status().code, SampleStatus::Code::NothingToDraw);
     EXPECT_EQ(result.status().items, 20U);
-    expect_says(result.status(), {"20", "0"});
+    expect_message_contains(result.status(), {"20", "0"});
     line.append(20, 1e-30F);
     const SampleResult now = sampler.sample(4);
     ASSERT_TRUE(now) << "one positive weight is enough";
@@ -87,7 +89,7 @@ TEST(SampleStatus, SaysThatThereIsNothingToDrawInsteadOfHanging) {
 
 TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
   for (const std::size_t shards : {1U, 4U}) {
-    Line line(Small{.shards = shards});
+    NumberedBuffer line(SmallOptions{.shards = shards});
     line.append_many(0, 55, [&](std::uint64_t i) { return i % 11 == 0 ? 1.0F : 0.0F; });
     Sampler sampler = line.replay.sampler();
     const SampleOptions different{.draws = Draws::WithoutReplacement};
@@ -104,7 +106,7 @@ TEST(SampleStatus, SaysHowManyDrawsOfABatchTheWeightsAdmit) {
 }
 
 TEST(SampleStatus, SaysClosed) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
   EXPECT_FALSE(line.replay.closed());
@@ -113,7 +115,7 @@ TEST(SampleStatus, SaysClosed) {
   const SampleResult result = sampler.sample(4);
   EXPECT_FALSE(result);
   EXPECT_EQ(result.status().code, SampleStatus::Code::Closed);
-  expect_says(result.status(), {"closed"});
+  expect_message_contains(result.status(), {"closed"});
   Batch batch = line.replay.make_batch(4);
   EXPECT_EQ(sampler.sample_into(batch, 0, 4).code, SampleStatus::Code::Closed);
   EXPECT_EQ(batch.size(), 0U);

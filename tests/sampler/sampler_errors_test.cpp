@@ -4,10 +4,10 @@
 namespace reprise::test {
 namespace {
 
-constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kMaxSize = std::numeric_limits<std::size_t>::max();
 
 TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 20, [](std::uint64_t i) { return static_cast<float>(i + 1); });
   Sampler sampler = line.replay.sampler({.seed = 5});
   Batch batch = line.replay.make_batch(8);
@@ -15,7 +15,7 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
     expect_refusal(call, words);
   };
   refused([&] { (void)sampler.sample(0); }, {"0"});
-  refused([&] { (void)sampler.sample(kMost); }, {"18446744073709551615"});
+  refused([&] { (void)sampler.sample(kMaxSize); }, {"18446744073709551615"});
   refused([&] { (void)sampler.sample(std::size_t{1} << 60U); }, {"1152921504606846976"});
   refused([&] { (void)sampler.sample(4, {.beta = -0.5F}); }, {"beta", "-0.5"});
   refused([&] { (void)sampler.sample(4, {.beta = 1.5F}); }, {"beta", "1.5"});
@@ -24,7 +24,7 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
           {"timeout", "-5"});
   refused([&] { (void)sampler.sample_into(batch, 0, 0); }, {"0"});
   refused([&] { (void)sampler.sample_into(batch, 4, 5); }, {"8"});
-  refused([&] { (void)sampler.sample_into(batch, kMost, 2); }, {"8"});
+  refused([&] { (void)sampler.sample_into(batch, kMaxSize, 2); }, {"8"});
   refused([&] { (void)line.replay.selector(2).sampler(); }, {"selector", "2"});
   EXPECT_EQ(batch.size(), 0U);
   EXPECT_EQ(line.replay.stats().sampled_batches, 0U);
@@ -37,7 +37,7 @@ TEST(SamplerErrors, RefusesBadArgumentsAndStaysAsItWas) {
 }
 
 TEST(SamplerErrors, RefusesTargetsThatTheWindowDoesNotHave) {
-  Line line(Small{.window = Transitions{.n_step = 3}});
+  NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3}});
   line.append_many(0, 20);
   Sampler sampler = line.replay.sampler();
   const auto refused = [](Sampler& of, const SampleOptions& options,
@@ -49,7 +49,7 @@ TEST(SamplerErrors, RefusesTargetsThatTheWindowDoesNotHave) {
   refused(sampler, {.n_step = 0}, {"n_step is 0", "1 to that of the window, 3"});
   refused(sampler, {.discount = 1.5F}, {"discount is 1.5", "0 to 1"});
   refused(sampler, {.discount = kNaN}, {"discount is nan", "0 to 1"});
-  Line sequences(Small{.window = Sequences{.length = 4, .period = 2}});
+  NumberedBuffer sequences(SmallOptions{.window = Sequences{.length = 4, .period = 2}});
   sequences.append_many(0, 20);
   Sampler of_sequences = sequences.replay.sampler();
   refused(of_sequences, {.n_step = 1}, {"n_step is 1", "Sequences without n_step"});
@@ -58,15 +58,15 @@ TEST(SamplerErrors, RefusesTargetsThatTheWindowDoesNotHave) {
 }
 
 TEST(SamplerErrors, RefusesABatchOfAnotherSchemaOrWindow) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
   Schema schema;
   schema.observation<float>("state");
-  const ReplayBuffer stranger(schema, Small{});
+  const ReplayBuffer stranger(schema, SmallOptions{});
   Batch strange = stranger.make_batch(8);
   EXPECT_THROW((void)sampler.sample_into(strange, 0, 4), std::invalid_argument);
-  const Line stacked(Small{.window = Transitions{.frame_stack = 3}});
+  const NumberedBuffer stacked(SmallOptions{.window = Transitions{.frame_stack = 3}});
   Batch wide = stacked.replay.make_batch(8);
   EXPECT_THROW((void)sampler.sample_into(wide, 0, 4), std::invalid_argument);
   EXPECT_THROW((void)line.replay.make_batch(0), std::invalid_argument);

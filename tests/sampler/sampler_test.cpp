@@ -5,13 +5,13 @@ namespace reprise::test {
 namespace {
 
 /// Appends items 0 to count - 1. The priority of each, which is also its weight, is its number + 1.
-void append_ramp(Line& line, Writer& writer, std::uint64_t count) {
+void append_ramp(NumberedBuffer& line, Writer& writer, std::uint64_t count) {
   line.append_many(writer, 0, count, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
 
 TEST(Sampler, StratifiedDrawsTakeEachItemAsOftenAsItsShareSays) {
   for (const std::size_t shards : {1U, 3U}) {
-    Line line(Small{.shards = shards});
+    NumberedBuffer line(SmallOptions{.shards = shards});
     Writer writer = line.replay.writer();
     append_ramp(line, writer, 40);
     Sampler sampler = line.replay.sampler({.seed = 2});
@@ -31,7 +31,7 @@ TEST(Sampler, StratifiedDrawsTakeEachItemAsOftenAsItsShareSays) {
 }
 
 TEST(Sampler, WithoutGatherGivesKeysWeightsAndProbabilitiesOnly) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   append_ramp(line, writer, 20);
   Sampler with = line.replay.sampler({.seed = 5});
@@ -49,7 +49,7 @@ TEST(Sampler, WithoutGatherGivesKeysWeightsAndProbabilitiesOnly) {
 }
 
 TEST(Sampler, ReusesItsMemory) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 20);
   CountingResource memory;
   {
@@ -72,7 +72,7 @@ TEST(Sampler, ReusesItsMemory) {
 }
 
 TEST(Sampler, KeepsFieldsInTheUsersMemoryResource) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 20);
   CountingResource memory;
   {
@@ -93,10 +93,10 @@ TEST(Sampler, KeepsFieldsInTheUsersMemoryResource) {
 }
 
 TEST(Sampler, MixesTwoBuffersIntoOneBatch) {
-  Options options = Small{};
-  Line one(options);
+  Options options = SmallOptions{};
+  NumberedBuffer one(options);
   options.key_tag = 8;
-  Line other(options);
+  NumberedBuffer other(options);
   Writer to_one = one.replay.writer();
   append_ramp(one, to_one, 10);
   other.append_many(100, 10);
@@ -137,7 +137,7 @@ TEST(Sampler, MixesTwoBuffersIntoOneBatch) {
 }
 
 TEST(Sampler, BatchesOutliveSamplerAndBuffer) {
-  std::optional<Line> line(std::in_place);
+  std::optional<NumberedBuffer> line(std::in_place);
   Writer writer = line->replay.writer();
   line->append_many(writer, 3, 1);
   const auto id = line->id;

@@ -46,7 +46,7 @@ class CountedSelector : public WrappedSelector {
 };
 
 template <class Counted>
-Selector counted(std::atomic<std::size_t>& calls) {
+Selector counted_selector(std::atomic<std::size_t>& calls) {
   return Wrapping{Proportional{.alpha = 1.0F}, [&calls](std::unique_ptr<ShardSelector> selector) {
                     return std::make_unique<Counted>(std::move(selector), calls);
                   }};
@@ -55,10 +55,10 @@ Selector counted(std::atomic<std::size_t>& calls) {
 /// Counts the calls of shard selectors for one batch of n items and the update of their priorities.
 std::size_t calls_for(std::size_t n, Draws draws, std::uint32_t max_times_sampled) {
   std::atomic<std::size_t> calls = 0;
-  Line line(Small{.capacity_steps = kItems,
-                  .selectors = {counted<CountedSelector>(calls)},
-                  .max_times_sampled = max_times_sampled,
-                  .shards = kShards});
+  NumberedBuffer line(SmallOptions{.capacity_steps = kItems,
+                                   .selectors = {counted_selector<CountedSelector>(calls)},
+                                   .max_times_sampled = max_times_sampled,
+                                   .shards = kShards});
   line.append_many(0, kItems);
   EXPECT_EQ(line.replay.size(), kItems);
   const std::size_t before = calls.load();
@@ -105,11 +105,11 @@ class SplitSelector final : public CountedSelector {
 TEST(SelectorCalls, ALeafWithTwoIntervalsStopsABuildWithInternalChecks) {
   const auto draw = [] {
     std::atomic<std::size_t> calls = 0;
-    Line line(Small{.selectors = {counted<SplitSelector>(calls)}});
+    NumberedBuffer line(SmallOptions{.selectors = {counted_selector<SplitSelector>(calls)}});
     line.append_many(0, 8);
-    (void)for_now(line.replay.sampler()).sample(64);
+    (void)as_lvalue(line.replay.sampler()).sample(64);
   };
-  EXPECT_DEATH(draw(), "one_interval_each");
+  EXPECT_DEATH(draw(), "equal_leaves_are_adjacent");
 }
 
 #endif

@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(All, SelectorLaws,
 /// Tests of selectors that draw by chance.
 class DrawLaws : public LawTest {};
 INSTANTIATE_TEST_SUITE_P(All, DrawLaws,
-                         testing::Combine(testing::ValuesIn(laws_of_chance()),
+                         testing::Combine(testing::ValuesIn(random_selector_laws()),
                                           testing::Values(1U, 4U)),
                          name_of);
 
@@ -162,7 +162,7 @@ TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
       }
     }
     EXPECT_EQ(check.items(), 0U);
-    EXPECT_EQ(for_now(check.line.replay.sampler()).sample(1, kAtOnce).status().code,
+    EXPECT_EQ(as_lvalue(check.line.replay.sampler()).sample(1, kNoWait).status().code,
               SampleStatus::Code::TimedOut);
   }
   EXPECT_TRUE(law.in_order || std::abs(counts.z()) < 5.0) << counts.z();

@@ -11,13 +11,14 @@ namespace {
 using Numbers = std::vector<std::uint64_t>;
 
 /// Commits a step that was made by a policy of this version.
-CommitStatus append(Line& line, Writer& writer, std::uint64_t number, std::int64_t version) {
+CommitStatus append(NumberedBuffer& line, Writer& writer, std::uint64_t number,
+                    std::int64_t version) {
   writer.set_version(version);
   return line.append(writer, number);
 }
 
 /// Commits steps `first` to `end` - 1. The version of each is its number.
-void append_as_versions(Line& line, std::uint64_t first, std::uint64_t end) {
+void append_as_versions(NumberedBuffer& line, std::uint64_t first, std::uint64_t end) {
   for (std::uint64_t number = first; number < end; ++number) {
     append(line, line.writer(), number, static_cast<std::int64_t>(number));
   }
@@ -26,8 +27,9 @@ void append_as_versions(Line& line, std::uint64_t first, std::uint64_t end) {
 /// An outdated item must not determine the highest priority in the buffer, even if the selector
 /// keeps hidden items in its lists.
 TEST(Staleness, LeavesNoPriorityBehind) {
-  for (const Selector& selector : {Selector(kRaw), Selector(RankBased{}), Selector(MaxHeap{})}) {
-    Line line(Small{.selectors = {selector}, .max_staleness = 0});
+  for (const Selector& selector :
+       {Selector(kRawProportional), Selector(RankBased{}), Selector(MaxHeap{})}) {
+    NumberedBuffer line(SmallOptions{.selectors = {selector}, .max_staleness = 0});
     line.append(0, 100.0F);
     line.writer().set_version(1);
     line.append(1, 2.0F);
@@ -42,7 +44,7 @@ TEST(Staleness, LeavesNoPriorityBehind) {
 }
 
 TEST(Staleness, LetsOutdatedItemsLeaveFirst) {
-  Line line(Small{.capacity_steps = 64, .max_staleness = 0, .chunk_steps = 8});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 64, .max_staleness = 0, .chunk_steps = 8});
   Writer old = line.replay.writer();
   Writer young = line.replay.writer();
   for (std::uint64_t i = 0; i < 32; ++i) {
@@ -52,11 +54,11 @@ TEST(Staleness, LetsOutdatedItemsLeaveFirst) {
     append(line, young, i, 0);  // These steps are later, but of an earlier version.
   }
   line.replay.set_version(1);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 32));
+  EXPECT_EQ(line.numbers(), number_range(0, 32));
   for (std::uint64_t i = 64; i < 84; ++i) {
     append(line, old, i, 1);
   }
-  Numbers expected = numbers_between(0, 32);
+  Numbers expected = number_range(0, 32);
   for (std::uint64_t i = 64; i < 84; ++i) {
     expected.push_back(i);
   }
@@ -66,10 +68,10 @@ TEST(Staleness, LetsOutdatedItemsLeaveFirst) {
 }
 
 TEST(Staleness, SaysWhyASamplerFindsNothing) {
-  Line line(Small{.max_staleness = 1, .rate_limiter = MinSize{4}});
+  NumberedBuffer line(SmallOptions{.max_staleness = 1, .rate_limiter = MinSize{4}});
   append_as_versions(line, 0, 10);
   line.replay.set_version(9);
-  const SampleStatus status = for_now(line.replay.sampler()).sample(2, kAtOnce).status();
+  const SampleStatus status = as_lvalue(line.replay.sampler()).sample(2, kNoWait).status();
   EXPECT_EQ(status.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(status.items, 2U) << "a limiter counts what can be drawn";
   EXPECT_EQ(status.outdated, 8U);
@@ -78,10 +80,10 @@ TEST(Staleness, SaysWhyASamplerFindsNothing) {
                             "behind version 9"),
       std::string::npos)
       << status.message();
-  Line other(Small{.max_staleness = 0, .rate_limiter = Unlimited{}});
+  NumberedBuffer other(SmallOptions{.max_staleness = 0, .rate_limiter = Unlimited{}});
   append_as_versions(other, 0, 3);
   other.replay.set_version(3);
-  EXPECT_NE(for_now(other.replay.sampler())
+  EXPECT_NE(as_lvalue(other.replay.sampler())
                 .sample(1)
                 .status()
                 .message()
@@ -90,30 +92,31 @@ TEST(Staleness, SaysWhyASamplerFindsNothing) {
 }
 
 TEST(Staleness, IsNamedWhateverElseHoldsASampler) {
-  const auto expect_named = [](Line& line, std::size_t batch, const char* before) {
+  const auto expect_named = [](NumberedBuffer& line, std::size_t batch, const char* before) {
     const std::string said =
-        for_now(line.replay.sampler()).sample(batch, kAtOnce).status().message();
+        as_lvalue(line.replay.sampler()).sample(batch, kNoWait).status().message();
     EXPECT_NE(said.find(before), std::string::npos) << said;
     EXPECT_NE(said.find("; 3 more are outdated: over max_staleness behind"), std::string::npos)
         << said;
   };
-  Line ahead(Small{.max_staleness = 0, .rate_limiter = SampleToInsertRatio{.error_buffer = 16.0}});
+  NumberedBuffer ahead(
+      SmallOptions{.max_staleness = 0, .rate_limiter = SampleToInsertRatio{.error_buffer = 16.0}});
   append_as_versions(ahead, 0, 4);
   ahead.replay.set_version(3);
-  ASSERT_TRUE(for_now(ahead.replay.sampler()).sample(12, kAtOnce));
+  ASSERT_TRUE(as_lvalue(ahead.replay.sampler()).sample(12, kNoWait));
   expect_named(ahead, 12, "samples are ");
-  Line limited(Small{.max_times_sampled = 3, .max_staleness = 0});
+  NumberedBuffer limited(SmallOptions{.max_times_sampled = 3, .max_staleness = 0});
   append_as_versions(limited, 0, 3);
   for (std::uint64_t number = 3; number < 6; ++number) {
     append(limited, limited.writer(), number, 3);
   }
   limited.replay.set_version(3);
-  ASSERT_TRUE(for_now(limited.replay.sampler()).sample(2, kAtOnce));
+  ASSERT_TRUE(as_lvalue(limited.replay.sampler()).sample(2, kNoWait));
   expect_named(limited, 8, "7 of the 8 draws of this batch can be made");
 }
 
 TEST(Staleness, MakesRoomInAQueue) {
-  Line line(Small{
+  NumberedBuffer line(SmallOptions{
       .selectors = {Fifo{}}, .max_times_sampled = 1, .max_staleness = 0, .rate_limiter = Queue{8}});
   Writer writer = line.replay.writer();
   writer.set_timeout({});
@@ -143,7 +146,7 @@ TEST(Staleness, IsOfTheVersionThatTheWriterSaidLast) {
     ASSERT_EQ(writer.commit(step == 3 ? End::Terminated : End::Continue), CommitStatus::Committed);
   }
   Sampler sampler = replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(1, kAtOnce));
+  const SampleResult batch = require_batch(sampler.sample(1, kNoWait));
   EXPECT_TRUE(std::ranges::equal(batch->now(version), std::array<std::int64_t, 4>{0, 7, 7, 2}));
   EXPECT_EQ(writer.add_transition(End::Terminated, now(id, 1), next(id, 2)),
             CommitStatus::Committed)
@@ -172,7 +175,7 @@ TEST(Staleness, IsRefusedWithoutAVersion) {
   expect_refusal([&] { replay.set_version(1); }, {"no version"});
   Writer writer = replay.writer();
   expect_refusal([&] { writer.set_version(1); }, {"no version"});
-  Line line(Small{.max_staleness = 1});
+  NumberedBuffer line(SmallOptions{.max_staleness = 1});
   expect_refusal([&] { line.replay.set_version(-1); }, {"-1", "at least 0"});
   expect_refusal([&] { line.writer().set_version(-1); }, {"-1", "at least 0"});
   expect_refusal([&] { line.schema.version("other"); }, {"second version", "'version'"});
@@ -181,26 +184,26 @@ TEST(Staleness, IsRefusedWithoutAVersion) {
 
 TEST(Staleness, IsInACheckpoint) {
   const ScratchDirectory directory;
-  Line line(Small{.max_staleness = 2});
+  NumberedBuffer line(SmallOptions{.max_staleness = 2});
   append_as_versions(line, 0, 10);
   line.replay.set_version(6);
   line.replay.save(directory.path());
   line.replay.restore(directory.path());
-  EXPECT_EQ(line.numbers(), numbers_between(4, 10));
+  EXPECT_EQ(line.numbers(), number_range(4, 10));
   EXPECT_EQ(line.replay.stats().version, 6U);
   EXPECT_EQ(line.replay.stats().outdated_items, 4U);
   EXPECT_EQ(*ReplayBuffer::load(directory.path()).buffer.options().max_staleness, 2U);
-  Line narrower(Small{.max_staleness = 1});
+  NumberedBuffer narrower(SmallOptions{.max_staleness = 1});
   narrower.replay.restore(directory.path());
-  EXPECT_EQ(narrower.numbers(), numbers_between(5, 10)) << "the number of the buffer counts";
-  Line wider(Small{.max_staleness = 4});
+  EXPECT_EQ(narrower.numbers(), number_range(5, 10)) << "the number of the buffer counts";
+  NumberedBuffer wider(SmallOptions{.max_staleness = 4});
   const CheckpointError refused =
       checkpoint_error_of([&] { wider.replay.restore(directory.path()); });
   EXPECT_EQ(refused.kind(), CheckpointError::Kind::Mismatch) << "its outdated items have no weight";
   EXPECT_NE(std::string(refused.what()).find("max_staleness is 2 in the checkpoint and 4 here"),
             std::string::npos)
       << refused.what();
-  ReplayBuffer without(line.schema, Small{.selectors = {kRaw, Uniform{}}});
+  ReplayBuffer without(line.schema, SmallOptions{.selectors = {kRawProportional, Uniform{}}});
   const CheckpointError error = checkpoint_error_of([&] { without.restore(directory.path()); });
   EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
   EXPECT_NE(std::string(error.what()).find("max_staleness is 2 in the checkpoint and None here"),
@@ -211,7 +214,7 @@ TEST(Staleness, IsInACheckpoint) {
 /// Versions at both ends of their range.
 TEST(Staleness, HoldsOfAnyVersion) {
   constexpr auto kNewest = std::numeric_limits<std::int64_t>::max();
-  Line line(Small{.max_staleness = 0});
+  NumberedBuffer line(SmallOptions{.max_staleness = 0});
   for (const std::int64_t version : {std::int64_t{0}, kNewest - 2, kNewest}) {
     append(line, line.writer(), static_cast<std::uint64_t>(version), version);
   }

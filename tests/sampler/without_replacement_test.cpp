@@ -6,7 +6,7 @@ namespace {
 const SampleOptions kWithout{.draws = Draws::WithoutReplacement, .timeout = 0ns};
 
 TEST(WithoutReplacement, SaysWhetherItemsOrWeightsAreMissing) {
-  Line line(Small{.chunk_steps = 4, .shards = 3});
+  NumberedBuffer line(SmallOptions{.chunk_steps = 4, .shards = 3});
   line.append_many(0, 3, [](std::uint64_t i) { return i == 1 ? 0.0F : 1.0F; });
   Sampler sampler = line.replay.sampler();
   EXPECT_TRUE(sampler.sample(2, kWithout));
@@ -19,7 +19,7 @@ TEST(WithoutReplacement, SaysWhetherItemsOrWeightsAreMissing) {
 }
 
 TEST(WithoutReplacement, RefusesMoreItemsThanThereCanBe) {
-  Line line;
+  NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   EXPECT_THROW((void)sampler.sample(65, {.draws = Draws::WithoutReplacement, .timeout = {}}),
                std::invalid_argument);
@@ -28,8 +28,8 @@ TEST(WithoutReplacement, RefusesMoreItemsThanThereCanBe) {
 
 /// The ratio holds the writer after 42 steps.
 TEST(WithoutReplacement, WritersHeldByARatioGoOnForSamplersThatLackItems) {
-  Line line(
-      Small{.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 40.0}});
+  NumberedBuffer line(SmallOptions{
+      .rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 40.0}});
   const std::jthread actor([&] {
     Writer writer = line.replay.writer();
     for (std::uint64_t i = 0; line.append(writer, i) != CommitStatus::Closed; ++i) {

@@ -22,7 +22,7 @@ void wait_until(const std::function<bool()>& holds) {
 }
 
 /// The numbers of all steps in the buffer, ascending.
-std::vector<std::uint64_t> numbers_in(Line& line) {
+std::vector<std::uint64_t> numbers_in(NumberedBuffer& line) {
   Sampler sampler = line.replay.sampler();
   const SampleResult all = sampler.sample(line.replay.size(), {.draws = Draws::Epoch});
   std::vector<std::uint64_t> numbers(all->now(line.id).begin(), all->now(line.id).end());
@@ -38,7 +38,7 @@ std::vector<std::uint64_t> first_numbers(std::size_t count) {
 
 TEST(Autosave, SavesWhatIsNewUntilItIsStopped) {
   const ScratchDirectory directory;
-  Line line(Small{.capacity_steps = 1000});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 1000});
   Autosave autosave(line.replay, directory.path(), {.every = 1ms});
   EXPECT_EQ(autosave.status().last.manifest, 0U);
   {
@@ -70,14 +70,14 @@ TEST(Autosave, SavesAlsoWhatNoStatisticCounts) {
   const auto id = schema.observation<float>("id");
   const auto value = schema.mutable_column<float>("value");
   (void)schema.version("version");
-  ReplayBuffer replay(schema, Small{.rate_limiter = SampleToInsertRatio{}});
+  ReplayBuffer replay(schema, SmallOptions{.rate_limiter = SampleToInsertRatio{}});
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(id) = 0.0F;
   writer.next(id) = 1.0F;
   writer.now(value) = 0.0F;
   ASSERT_EQ(writer.commit(), CommitStatus::Committed);
-  const ItemKey key = for_now(replay.sampler()).sample(1)->keys()[0];
+  const ItemKey key = as_lvalue(replay.sampler()).sample(1)->keys()[0];
   Autosave autosave(replay, directory.path());
   std::stop_source stopped;
   stopped.request_stop();
@@ -105,7 +105,7 @@ TEST(Autosave, TellsWhyASaveFailedAndTriesAgain) {
   const ScratchDirectory directory;
   const std::filesystem::path parent = std::filesystem::path(directory.path()) / "parent";
   std::ofstream(parent) << "a file, in which there is no directory";
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 30);
   Autosave autosave(line.replay, parent / "autosave", {.every = 1ms});
   const std::jthread thread = run(autosave);
@@ -129,7 +129,7 @@ TEST(Autosave, OfAFullDiskGoesOnOnceThereIsRoom) {
     const ::rlimit room = limit;
     limit.rlim_cur = 100;
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    Line line;
+    NumberedBuffer line;
     line.append_many(0, 30);
     Autosave autosave(line.replay, directory.path(), {.every = 1ms});
     const std::jthread thread = run(autosave);
@@ -151,9 +151,9 @@ TEST(Autosave, WhatIsToldToBeSavedIsThereAfterAKillAtAnyMoment) {
   for (std::size_t round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
     const ScratchDirectory directory;
-    Common<std::atomic<std::uint64_t>> told;
+    SharedArray<std::atomic<std::uint64_t>> told;
     Forked child([&] {
-      Line line(Small{.capacity_steps = kCapacity});
+      NumberedBuffer line(SmallOptions{.capacity_steps = kCapacity});
       Autosave autosave(line.replay, directory.path(), {.every = 1ms});
       const std::jthread thread = run(autosave);
       const std::jthread teller([&](const std::stop_token& stop) {
@@ -173,7 +173,7 @@ TEST(Autosave, WhatIsToldToBeSavedIsThereAfterAKillAtAnyMoment) {
     wait_until([&] { return *told != 0; });
     std::this_thread::sleep_for(std::chrono::microseconds(rng.below(20'000)));
     child.kill();
-    Line there(Small{.capacity_steps = kCapacity});
+    NumberedBuffer there(SmallOptions{.capacity_steps = kCapacity});
     there.replay = std::move(ReplayBuffer::load(directory.path()).buffer);
     const std::vector<std::uint64_t> numbers = numbers_in(there);
     ASSERT_GE(numbers.size(), told->load());
@@ -185,9 +185,10 @@ TEST(Autosave, ARunThatGoesOnOwesNoBurst) {
   constexpr std::size_t kBatch = 8;
   constexpr double kErrorBuffer = 32.0;
   const ScratchDirectory directory;
-  Line line(Small{.capacity_steps = 1000,
-                  .rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 4.0, .min_size = 10, .error_buffer = kErrorBuffer}});
+  NumberedBuffer line(
+      SmallOptions{.capacity_steps = 1000,
+                   .rate_limiter = SampleToInsertRatio{
+                       .samples_per_insert = 4.0, .min_size = 10, .error_buffer = kErrorBuffer}});
   Sampler sampler = line.replay.sampler();
   Autosave autosave(line.replay, directory.path(), {.every = 1ms});
   {
@@ -214,7 +215,7 @@ TEST(Autosave, ARunThatGoesOnOwesNoBurst) {
 }
 
 TEST(Autosave, RefusesBadOptions) {
-  Line line;
+  NumberedBuffer line;
   const auto refused = [&](const AutosaveOptions& options,
                            std::initializer_list<std::string_view> words) {
     expect_refusal([&] { const Autosave autosave(line.replay, "unused", options); }, words);

@@ -8,8 +8,8 @@ namespace reprise::test {
 namespace {
 
 /// A buffer with 10 steps.
-struct Ten : Line {
-  Ten() { append_many(writer, 0, 10); }
+struct AttachedTenSteps : NumberedBuffer {
+  AttachedTenSteps() { append_many(writer, 0, 10); }
 
   Writer writer = replay.writer();
 };
@@ -26,7 +26,7 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
 
 TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
   const ScratchDirectory directory;
-  Ten ten;
+  AttachedTenSteps ten;
   const std::vector<float> first{1.0F, 2.0F, 3.0F};
   // This attachment takes more than one block of the file.
   const std::vector<float> second(300'000, 0.5F);
@@ -54,7 +54,7 @@ TEST(CheckpointAttachments, ComeBackByNameWithTheCheckpointTheyBelongTo) {
 
 TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged) {
   const ScratchDirectory directory;
-  Ten ten;
+  AttachedTenSteps ten;
   const std::array<float, 2> first{1.0F, 2.0F};
   const std::array<float, 2> second{3.0F, 4.0F};
   ten.replay.save(directory.path(), {.attachments = {attachment("p", first)}});
@@ -85,7 +85,7 @@ TEST(CheckpointAttachments, AreThoseOfTheOlderCheckpointWhereTheNewestIsDamaged)
 
 TEST(CheckpointAttachments, RefusesNamesThatAreEmptyTooLongThereTwiceOrHaveANul) {
   const ScratchDirectory directory;
-  Ten ten;
+  AttachedTenSteps ten;
   const auto save = [&](const std::vector<Attachment>& attachments) {
     ten.replay.save(directory.path() + "/c", {.attachments = attachments});
   };

@@ -28,7 +28,7 @@ void append(const World& world, Writer& writer, std::size_t steps, Rng& rng) {
 }
 
 /// Draws batches, and expects every item to be as it was written.
-void look(const World& world, ReplayBuffer& replay) {
+void expect_items_intact(const World& world, ReplayBuffer& replay) {
   Sampler sampler = replay.sampler({.seed = 9, .resume = std::nullopt});
   for (int round = 0; round < 20; ++round) {
     const auto batch = sampler.sample(32);
@@ -70,12 +70,12 @@ TEST_P(CompressedCheckpoint, HoldsWhatWasWrittenAndGoesOn) {
     ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
     EXPECT_TRUE(loaded.schema().compresses(loaded.schema().fields().size() - 1));
     EXPECT_GT(loaded.stats().compressed_bytes, 0U);
-    look(world_, loaded);
+    expect_items_intact(world_, loaded);
     Writer first = loaded.writer();
     Writer second = loaded.writer();
     append(world_, first, 50, rng);
     append(world_, second, 50, rng);
-    look(world_, loaded);
+    expect_items_intact(world_, loaded);
   }
 }
 

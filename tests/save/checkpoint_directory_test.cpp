@@ -32,7 +32,7 @@ class TenSteps {
   ReplayBuffer& replay() { return line_.replay; }
 
  private:
-  Line line_;
+  NumberedBuffer line_;
   Writer writer_;
 };
 
@@ -61,18 +61,18 @@ TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
 }
 
 /// While it exists, the process does not have root's rights, which override all permissions.
-class Nobody {
+class WithoutRootRights {
  public:
-  Nobody() {
+  WithoutRootRights() {
     constexpr uid_t kNobody = 65534;
-    EXPECT_TRUE(was_ != 0 || ::seteuid(kNobody) == 0);
+    EXPECT_TRUE(old_uid_ != 0 || ::seteuid(kNobody) == 0);
   }
-  ~Nobody() { EXPECT_EQ(::seteuid(was_), 0); }
-  Nobody(const Nobody&) = delete;
-  Nobody& operator=(const Nobody&) = delete;
+  ~WithoutRootRights() { EXPECT_EQ(::seteuid(old_uid_), 0); }
+  WithoutRootRights(const WithoutRootRights&) = delete;
+  WithoutRootRights& operator=(const WithoutRootRights&) = delete;
 
  private:
-  const uid_t was_ = ::geteuid();
+  const uid_t old_uid_ = ::geteuid();
 };
 
 /// The data file of the newest checkpoint.
@@ -88,10 +88,10 @@ std::string data_file(const std::string& directory) {
 
 TEST(CheckpointDirectory, WithoutPermissionIsRefused) {
   // A child process gives up its rights. It makes a buffer of its own.
-  expect_of_child([]() -> std::string {
+  expect_in_child([]() -> std::string {
     const ScratchDirectory scratch;
     EXPECT_EQ(::chmod(scratch.path().c_str(), 0777), 0);
-    const Nobody nobody;
+    const WithoutRootRights nobody;
     const std::string path = scratch.path() + "/checkpoints";
     TenSteps ten;
     ten.replay().save(path);

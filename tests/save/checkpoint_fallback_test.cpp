@@ -19,7 +19,7 @@ using Change = std::function<void(CopiedCheckpoint&)>;
 /// Two checkpoints: the first with 10 steps, the second with 30.
 class TwoCheckpoints {
  public:
-  TwoCheckpoints() : line_(Small{}) {
+  TwoCheckpoints() : line_(SmallOptions{}) {
     Writer writer = line_.replay.writer();
     line_.append_many(writer, 0, 10);
     save();
@@ -28,7 +28,7 @@ class TwoCheckpoints {
   }
 
   /// The files of both checkpoints, after a change to each.
-  [[nodiscard]] MemoryFiles with(const Change& first, const Change& second) const {
+  [[nodiscard]] MemoryFiles files_with_changes(const Change& first, const Change& second) const {
     MemoryFileSystem files;
     const std::array changes{&first, &second};
     for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -48,7 +48,7 @@ class TwoCheckpoints {
     saved_.emplace_back(files, kDirectory);
   }
 
-  Line line_;
+  NumberedBuffer line_;
   std::vector<CopiedCheckpoint> saved_;
 };
 
@@ -60,11 +60,11 @@ struct LoadedSize {
 /// The number of steps that a load restores, and the checkpoints that it skipped.
 LoadedSize loaded(record::FileSystem& files, const LoadOptions& options = {},
                   ReplayBuffer* like = nullptr) {
-  Line line;
+  NumberedBuffer line;
   save::Loaded made =
       save::load(files, kDirectory, options, like != nullptr ? core_of(*like).get() : nullptr);
   core_of(line.replay) = std::move(made.core);
-  return {line.replay.size(), std::move(made.beside.skipped)};
+  return {line.replay.size(), std::move(made.result.skipped)};
 }
 
 std::size_t loaded_size(record::FileSystem& files, const LoadOptions& options = {},
@@ -72,7 +72,7 @@ std::size_t loaded_size(record::FileSystem& files, const LoadOptions& options = 
   return loaded(files, options, like).steps;
 }
 
-void cut(CopiedCheckpoint::Contents& contents, std::size_t bytes) {
+void truncate(CopiedCheckpoint::Contents& contents, std::size_t bytes) {
   contents.resize(contents.size() - bytes);
 }
 
@@ -85,11 +85,11 @@ struct WrongContents {
 std::vector<WrongContents> wrong_contents() {
   std::vector<WrongContents> all;
   for (const char* const name : {"schema", "options", "buffer", "shard-0"}) {
-    all.push_back({name, [name](CopiedCheckpoint& c) { cut(c.states.at(name), 1); }});
+    all.push_back({name, [name](CopiedCheckpoint& c) { truncate(c.states.at(name), 1); }});
     all.push_back({name, [name](CopiedCheckpoint& c) { c.states.at(name).emplace_back(); }});
     all.push_back({name, [name](CopiedCheckpoint& c) { c.states.erase(name); }, Kind::Missing});
   }
-  all.push_back({"a short chunk", [](CopiedCheckpoint& c) { cut(c.chunks[1].second, 4); }});
+  all.push_back({"a short chunk", [](CopiedCheckpoint& c) { truncate(c.chunks[1].second, 4); }});
   all.push_back({"a long chunk", [](CopiedCheckpoint& c) { c.chunks[1].second.resize(5000); }});
   all.push_back({"a chunk of others", [](CopiedCheckpoint& c) { ++c.chunks[1].first.generation; }});
   all.push_back({"no chunk", [](CopiedCheckpoint& c) { c.chunks.pop_back(); }});
@@ -105,13 +105,13 @@ TEST(CheckpointFallback, WrongContentsArePassedOver) {
   const TwoCheckpoints two;
   ASSERT_EQ(
       [&] {
-        MemoryFileSystem files(two.with({}, {}));
+        MemoryFileSystem files(two.files_with_changes({}, {}));
         return loaded_size(files);
       }(),
       30U);
   for (const WrongContents& wrong : wrong_contents()) {
     SCOPED_TRACE(wrong.what);
-    MemoryFileSystem files(two.with({}, wrong.change));
+    MemoryFileSystem files(two.files_with_changes({}, wrong.change));
     const MemoryFiles before = files.files();
     const auto [steps, skipped] = loaded(files);
     EXPECT_EQ(steps, 10U);
@@ -128,7 +128,7 @@ TEST(CheckpointFallback, WithNothingLeftTheErrorIsThatOfTheNewest) {
   const std::vector<WrongContents> all = wrong_contents();
   for (std::size_t i = 0; i < all.size(); ++i) {
     SCOPED_TRACE(all[i].what);
-    MemoryFileSystem files(two.with(all[(i + 1) % all.size()].change, all[i].change));
+    MemoryFileSystem files(two.files_with_changes(all[(i + 1) % all.size()].change, all[i].change));
     const CheckpointError error = checkpoint_error_of([&] { (void)loaded_size(files); });
     EXPECT_EQ(error.kind(), all[i].kind) << error.what();
     EXPECT_NE(error.file().find(all[i].kind == Kind::Missing ? "manifest-00000000000000000002"
@@ -141,23 +141,23 @@ TEST(CheckpointFallback, WithNothingLeftTheErrorIsThatOfTheNewest) {
 /// If the newer checkpoint is not damaged, loading the older one would silently lose data.
 TEST(CheckpointFallback, WhatIsNotDamagedIsNotPassedOver) {
   const TwoCheckpoints two;
-  MemoryFileSystem newer(two.with({}, [](CopiedCheckpoint& c) {
+  MemoryFileSystem newer(two.files_with_changes({}, [](CopiedCheckpoint& c) {
     c.states.at("shard-0")[0] = std::byte{9};  // The first byte is the version.
   }));
   EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(newer); }).kind(), Kind::Unsupported);
 
   // If the newer one is damaged, the error is about it, whatever is wrong with the older one.
   MemoryFileSystem both(
-      two.with([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{9}; },
-               [](CopiedCheckpoint& c) { cut(c.states.at("buffer"), 1); }));
+      two.files_with_changes([](CopiedCheckpoint& c) { c.states.at("shard-0")[0] = std::byte{9}; },
+                             [](CopiedCheckpoint& c) { truncate(c.states.at("buffer"), 1); }));
   EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(both); }).kind(), Kind::Damaged);
 
-  Options larger = Small{};
+  Options larger = SmallOptions{};
   larger.capacity_steps += 1;
-  Line other(larger);
-  MemoryFileSystem files(two.with({}, {}));
+  NumberedBuffer other(larger);
+  MemoryFileSystem files(two.files_with_changes({}, {}));
   save::save(*core_of(other.replay), files, kDirectory, {}, {});
-  Line line;
+  NumberedBuffer line;
   EXPECT_EQ(checkpoint_error_of([&] { (void)loaded_size(files, {}, &line.replay); }).kind(),
             Kind::Mismatch);
 }
@@ -178,7 +178,7 @@ std::size_t calls_to_verify(MemoryFileSystem& files) {
 
 TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
   const TwoCheckpoints two;
-  MemoryFileSystem sound(two.with({}, {}));
+  MemoryFileSystem sound(two.files_with_changes({}, {}));
   const std::size_t verified = calls_to_verify(sound);
   std::string name;
   for (const auto& [file, bytes] : sound.files()) {
@@ -208,7 +208,7 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
 /// checkpoint that it has verified.
 TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
   MemoryFileSystem files;
-  Line line;
+  NumberedBuffer line;
   const auto save_more = [&](std::uint64_t first) {
     line.append_many(first, 10);
     save::save(*core_of(line.replay), files, kDirectory, {.keep = 1, .incremental = false}, {});
@@ -229,7 +229,7 @@ TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest
 
 TEST(CheckpointFallback, AStopIsLookedAtWhileFilesAreReadToo) {
   const TwoCheckpoints two;
-  MemoryFileSystem files(two.with({}, {}));
+  MemoryFileSystem files(two.files_with_changes({}, {}));
   const std::size_t verified = calls_to_verify(files);
   const std::size_t all =
       calls_of(files, [](record::FileSystem& system) { EXPECT_EQ(loaded_size(system), 30U); });

@@ -16,31 +16,31 @@ namespace {
 using Kind = CheckpointError::Kind;
 using How = Fault::How;
 
-std::string text(const Fault& fault) {
+std::string describe_fault(const Fault& fault) {
   return base::text(name_of(fault.call), " number ", fault.nth, ", errno ", fault.error, ", way ",
                     static_cast<int>(fault.how));
 }
 
-bool harmless(const Fault& fault) {
+bool must_succeed(const Fault& fault) {
   return fault.how == How::Short || (fault.how == How::Fails && fault.error == EINTR);
 }
 
 /// The items of a buffer by number, with their probabilities.
-std::map<std::uint64_t, double> contents(Line& line) {
+std::map<std::uint64_t, double> contents(NumberedBuffer& line) {
   return line.probabilities(256);
 }
 
 Options tiny_options() {
-  return Small{.capacity_steps = 16, .max_writers = 1, .chunk_steps = 4, .shards = 2};
+  return SmallOptions{.capacity_steps = 16, .max_writers = 1, .chunk_steps = 4, .shards = 2};
 }
 
 /// A buffer that is saved repeatedly.
-class Saved {
+class SavedBuffer {
  public:
-  Saved() : line_(tiny_options()), writer_(line_.replay.writer()) {}
+  SavedBuffer() : line_(tiny_options()), writer_(line_.replay.writer()) {}
 
   /// Appends some steps, some of them in new chunks.
-  void go_on() {
+  void append_some() {
     for (int i = 0; i < 5; ++i, ++number_) {
       ASSERT_EQ(line_.append(writer_, number_, static_cast<float>(1 + number_ % 7)),
                 CommitStatus::Committed);
@@ -53,7 +53,7 @@ class Saved {
   const buffer::BufferCore& core() { return *core_of(line_.replay); }
 
  private:
-  Line line_;
+  NumberedBuffer line_;
   Writer writer_;
   std::uint64_t number_ = 0;
 };
@@ -63,17 +63,17 @@ class Saved {
 std::map<std::uint64_t, double> loaded_numbers(record::FileSystem& files,
                                                std::vector<SkippedCheckpoint>* skipped = nullptr,
                                                const buffer::BufferCore* like = nullptr) {
-  Line line;
+  NumberedBuffer line;
   save::Loaded made = save::load(files, kDirectory, {}, like);
   core_of(line.replay) = std::move(made.core);
   if (skipped != nullptr) {
-    *skipped = std::move(made.beside.skipped);
+    *skipped = std::move(made.result.skipped);
   }
   return contents(line);
 }
 
 /// The unfinished files in the directory, and the data files that no manifest names.
-std::vector<std::string> strays(MemoryFileSystem& system) {
+std::vector<std::string> stray_files(MemoryFileSystem& system) {
   record::Folder folder(system, kDirectory, record::IfAbsent::Fail);
   std::set<checkpoint::DataName> named;
   for (const std::uint64_t number : checkpoint::manifest_numbers(folder.list())) {
@@ -92,11 +92,11 @@ std::vector<std::string> strays(MemoryFileSystem& system) {
 }
 
 /// Makes one save with a fault. Returns whether the fault occurred.
-bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
-  SCOPED_TRACE(text(fault));
+bool save_with(SavedBuffer& buffer, MemoryFileSystem& files, const Fault& fault) {
+  SCOPED_TRACE(describe_fault(fault));
   buffer.save(files);
   const auto before = buffer.now();
-  buffer.go_on();
+  buffer.append_some();
   const auto after = buffer.now();
   FaultyFileSystem faulty(files, fault);
   bool saved = false;
@@ -104,8 +104,8 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
     buffer.save(faulty);
     saved = true;
   } catch (const CheckpointError& error) {
-    EXPECT_TRUE(faulty.struck()) << error.what();
-    EXPECT_FALSE(harmless(fault)) << error.what();
+    EXPECT_TRUE(faulty.fault_occurred()) << error.what();
+    EXPECT_FALSE(must_succeed(fault)) << error.what();
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
     // If the call did its work but failed, a retry may fail with another error, because it finds
     // the work done.
@@ -118,25 +118,25 @@ bool save_with(Saved& buffer, MemoryFileSystem& files, const Fault& fault) {
   // error.
   if (fault.call == Call::Write || fault.call == Call::SyncFile ||
       (fault.call == Call::SyncDirectory && fault.nth < 2)) {
-    EXPECT_FALSE(saved && faulty.struck() && !harmless(fault) && fault.error != EINTR);
+    EXPECT_FALSE(saved && faulty.fault_occurred() && !must_succeed(fault) && fault.error != EINTR);
   }
   std::vector<SkippedCheckpoint> skipped;
   const auto found = loaded_numbers(files, &skipped);
   EXPECT_TRUE(skipped.empty());
   EXPECT_TRUE(found == after || (!saved && found == before));
   // The buffer still works, and its next save succeeds and cleans up.
-  buffer.go_on();
+  buffer.append_some();
   buffer.save(files);
   EXPECT_TRUE(loaded_numbers(files) == buffer.now());
-  EXPECT_TRUE(strays(files).empty());
-  return faulty.struck();
+  EXPECT_TRUE(stray_files(files).empty());
+  return faulty.fault_occurred();
 }
 
 TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
-  Saved buffer;
+  SavedBuffer buffer;
   MemoryFileSystem files;
   files.record(false);
-  buffer.go_on();
+  buffer.append_some();
   for (std::size_t call = 0; call < kCalls; ++call) {
     for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {
       for (const int error : {ENOSPC, EIO, EINTR, EROFS}) {
@@ -161,15 +161,15 @@ TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
 struct Sparse {
   Sparse() {
     for (int i = 0; i < 4; ++i) {
-      buffer.go_on();
+      buffer.append_some();
     }
     buffer.save(files);
     for (int i = 0; i < 2; ++i) {
-      buffer.go_on();
+      buffer.append_some();
     }
   }
   MemoryFileSystem files;
-  Saved buffer;
+  SavedBuffer buffer;
 };
 
 TEST(CheckpointFaults, ADamagedBaseGivesWayToAFullSave) {
@@ -193,7 +193,7 @@ TEST(CheckpointFaults, ADamagedBaseGivesWayToAFullSave) {
 TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
   std::size_t failed = 0;
   for (Fault fault{Call::Read, 0, How::Fails, EIO};; ++fault.nth) {
-    SCOPED_TRACE(text(fault));
+    SCOPED_TRACE(describe_fault(fault));
     Sparse sparse;
     FaultyFileSystem faulty(sparse.files, fault);
     try {
@@ -204,7 +204,7 @@ TEST(CheckpointFaults, ABaseThatTheDiskCannotReadIsForgottenByTheNextSave) {
       ++failed;
     }
     EXPECT_TRUE(loaded_numbers(sparse.files) == sparse.buffer.now());
-    if (!faulty.struck()) {
+    if (!faulty.fault_occurred()) {
       break;
     }
   }
@@ -217,7 +217,7 @@ TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
   const auto value = schema.mutable_column<float>("value");
-  ReplayBuffer replay(schema, Small{.selectors = {Fifo{}}});
+  ReplayBuffer replay(schema, SmallOptions{.selectors = {Fifo{}}});
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(id) = 0;
@@ -231,12 +231,12 @@ TEST(CheckpointFaults, OfTheManifestLeaveChangedValuesToTheNextSave) {
     return save::save(*core_of(replay), to, kDirectory, {}, {});
   };
   save(files);
-  const ItemKey oldest = for_now(replay.sampler()).sample(1, kAtOnce)->keys()[0];
+  const ItemKey oldest = as_lvalue(replay.sampler()).sample(1, kNoWait)->keys()[0];
   const float changed = 7.0F;
   EXPECT_EQ(replay.update({&oldest, 1}, value, {&changed, 1}).applied, 1U);
   FaultyFileSystem faulty(files, Fault{Call::Rename, 0, How::Fails, ENOSPC});
   EXPECT_THROW(save(faulty), CheckpointError);
-  EXPECT_TRUE(faulty.struck());
+  EXPECT_TRUE(faulty.fault_occurred());
   EXPECT_GT(save(files).chunks_reused, 0U);
   core_of(replay) = save::load(files, kDirectory, {}, nullptr).core;
   const Batch loaded = replay.gather({&oldest, 1});
@@ -249,17 +249,17 @@ TEST(CheckpointFaults, OfTheFirstSaveLeaveNoCheckpointOrAWholeOne) {
     for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {
       bool met = true;
       for (Fault fault{static_cast<Call>(call), 0, how, ENOSPC}; met; ++fault.nth) {
-        SCOPED_TRACE(text(fault));
+        SCOPED_TRACE(describe_fault(fault));
         MemoryFileSystem files;
         FaultyFileSystem faulty(files, fault);
-        Saved buffer;
-        buffer.go_on();
+        SavedBuffer buffer;
+        buffer.append_some();
         bool saved = false;
         try {
           buffer.save(faulty);
           saved = true;
         } catch (const CheckpointError&) {
-          EXPECT_TRUE(faulty.struck());
+          EXPECT_TRUE(faulty.fault_occurred());
         }
         try {
           EXPECT_TRUE(loaded_numbers(files) == buffer.now());
@@ -267,21 +267,21 @@ TEST(CheckpointFaults, OfTheFirstSaveLeaveNoCheckpointOrAWholeOne) {
           EXPECT_FALSE(saved) << error.what();
           EXPECT_EQ(error.kind(), Kind::Missing);
         }
-        met = faulty.struck();
+        met = faulty.fault_occurred();
       }
     }
   }
 }
 
-struct Two {
+struct TwoCheckpointFiles {
   MemoryFiles files;
   std::map<std::uint64_t, double> first;
   std::map<std::uint64_t, double> second;
 };
 
 /// Makes one load with a fault from files with two checkpoints. Returns whether the fault occurred.
-bool load_with(const Two& two, Saved& like, const Fault& fault) {
-  SCOPED_TRACE(text(fault));
+bool load_with(const TwoCheckpointFiles& two, SavedBuffer& like, const Fault& fault) {
+  SCOPED_TRACE(describe_fault(fault));
   MemoryFileSystem files(two.files);
   FaultyFileSystem faulty(files, fault);
   try {
@@ -298,24 +298,24 @@ bool load_with(const Two& two, Saved& like, const Fault& fault) {
     EXPECT_EQ(error.kind(), Kind::Io) << error.what();
     EXPECT_EQ(error.error_number(), fault.error);
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
-    EXPECT_FALSE(harmless(fault)) << error.what();
+    EXPECT_FALSE(must_succeed(fault)) << error.what();
     // After this one fault, the older checkpoint could be loaded.
     EXPECT_FALSE(fault.error == EIO && fault.how == How::Fails && fault.call == Call::Read)
         << error.what();
   }
   EXPECT_EQ(files.files(), two.files);
   EXPECT_TRUE(like.now() == two.second) << "the buffer that was there";
-  return faulty.struck();
+  return faulty.fault_occurred();
 }
 
 TEST(CheckpointFaults, OfAnyCallOfALoadAreReported) {
-  Saved buffer;
-  Two two;
+  SavedBuffer buffer;
+  TwoCheckpointFiles two;
   MemoryFileSystem files;
-  buffer.go_on();
+  buffer.append_some();
   buffer.save(files);
   two.first = buffer.now();
-  buffer.go_on();
+  buffer.append_some();
   buffer.save(files);
   two.second = buffer.now();
   two.files = files.files();

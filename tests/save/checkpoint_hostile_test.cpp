@@ -19,17 +19,17 @@ namespace {
 using Contents = CopiedCheckpoint::Contents;
 
 Options options() {
-  return Small{.capacity_steps = 100,
-               .window = Transitions{.n_step = 3, .frame_stack = 2},
-               .selectors = {kRaw, Fifo{}},
-               .max_times_sampled = 5,
-               .max_writers = 3,
-               .chunk_steps = 16,
-               .shards = 2};
+  return SmallOptions{.capacity_steps = 100,
+                      .window = Transitions{.n_step = 3, .frame_stack = 2},
+                      .selectors = {kRawProportional, Fifo{}},
+                      .max_times_sampled = 5,
+                      .max_writers = 3,
+                      .chunk_steps = 16,
+                      .shards = 2};
 }
 
 template <class AnyLine>
-CopiedCheckpoint saved(AnyLine& line, std::span<const base::Random::State> samplers = {}) {
+CopiedCheckpoint checkpoint_of(AnyLine& line, std::span<const base::Random::State> samplers = {}) {
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, samplers);
   return {files, kDirectory};
@@ -70,14 +70,14 @@ void damage(Contents& contents, Rng& rng) {
 }
 
 /// Uses the loaded buffer: draws, updates and appends.
-void use(ReplayBuffer& replay) {
+void use_buffer(ReplayBuffer& replay) {
   const auto* const queue = std::get_if<Queue>(&replay.options().rate_limiter);
   if (queue != nullptr && queue->size < 20) {
     return;  // A batch of 20 items could never be drawn.
   }
   Sampler sampler = replay.sampler({.resume = std::nullopt});
   for (int i = 0; i < 3; ++i) {
-    if (const SampleResult batch = sampler.sample(20, kAtOnce)) {
+    if (const SampleResult batch = sampler.sample(20, kNoWait)) {
       replay.update_priorities(batch->keys(), std::vector<float>(20, 1.0F));
     }
   }
@@ -92,13 +92,13 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   const std::uint64_t seed = 20;
   Rng rng(seed);
   const CopiedCheckpoint good = [] {
-    Line line(options());
+    NumberedBuffer line(options());
     Writer first = line.replay.writer();
     Writer second = line.replay.writer();
     line.append_many(first, 0, 150);
     line.append_many(second, 1000, 30);
     (void)line.replay.size();
-    return saved(line, std::vector{base::Random(1).state()});
+    return checkpoint_of(line, std::vector{base::Random(1).state()});
   }();
   const std::vector<std::string> names{"buffer", "options", "schema", "shard-0", "shard-1"};
   std::size_t refused = 0;
@@ -113,9 +113,9 @@ TEST(HostileCheckpoint, IsRefusedOrHarmless) {
     MemoryFileSystem target;
     bad.write(target, kDirectory);
     try {
-      Line loaded;
+      NumberedBuffer loaded;
       core_of(loaded.replay) = save::load(target, kDirectory, {}, nullptr).core;
-      use(loaded.replay);
+      use_buffer(loaded.replay);
     } catch (const CheckpointError&) {
       ++refused;
     }
@@ -143,18 +143,18 @@ MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
 TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimiter) {
   Options old = options();
   old.max_times_sampled = 0;
-  Line line(old);
+  NumberedBuffer line(old);
   line.append_many(0, 50);
   Options stored = old;
   stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
   stored.rate_limiter = Queue{60};
-  MemoryFileSystem files(with_options(saved(line), stored));
+  MemoryFileSystem files(with_options(checkpoint_of(line), stored));
   const CheckpointError error =
       checkpoint_error_of([&] { (void)save::load(files, kDirectory, {}, nullptr); });
   EXPECT_EQ(error.kind(), CheckpointError::Kind::Mismatch);
   EXPECT_NE(std::string(error.what()).find("a Queue without max_times_sampled"), std::string::npos)
       << error.what();
-  Line other(old);
+  NumberedBuffer other(old);
   core_of(other.replay) = save::load(files, kDirectory, {}, core_of(other.replay).get()).core;
   EXPECT_GT(other.replay.size(), 40U);
 }
@@ -170,9 +170,9 @@ TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
       Options with = options();
       with.max_times_sampled = 0;
       with.rate_limiter = limiter;
-      Line line(with);
+      NumberedBuffer line(with);
       line.append_many(0, 5);
-      CopiedCheckpoint good = saved(line);
+      CopiedCheckpoint good = checkpoint_of(line);
       record::Decoder from(good.states["buffer"], "buffer");
       EXPECT_EQ(from.u32(), save::kStateVersion);
       save::StoredBuffer stored = save::decode_buffer(from, save::kStateVersion, selectors);
@@ -209,9 +209,9 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
   }
-  Line line(options());
+  NumberedBuffer line(options());
   line.append_many(0, 150);
-  const CopiedCheckpoint good = saved(line);
+  const CopiedCheckpoint good = checkpoint_of(line);
   Options stored = options();
   stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
   const std::array<std::size_t Options::*, 4> members{
@@ -258,10 +258,10 @@ struct StoredItem {
 
 /// The item's window reads rows outside of its chunk, or the item is impossible.
 TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
-  Line line(options());
+  NumberedBuffer line(options());
   line.append_many(0, 7);
   line.append(7, End::Terminated);
-  const CopiedCheckpoint good = saved(line);
+  const CopiedCheckpoint good = checkpoint_of(line);
   ASSERT_EQ(good.chunks.size(), 1U);
   const std::size_t stride = core_of(line.replay)->store().row_stride();
   const std::size_t rows = good.chunks[0].first.rows;
@@ -306,17 +306,17 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
 
 /// The item refers to a recurrent state of another chunk, or to none.
 TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
-  RecurrentLine line({.capacity_steps = 100,
-                      .window = Sequences{.length = 3, .period = 1},
-                      .selectors = {Uniform{}},
-                      .max_writers = 2,
-                      .chunk_steps = 32,
-                      .shards = 1});
+  RecurrentNumberedBuffer line({.capacity_steps = 100,
+                                .window = Sequences{.length = 3, .period = 1},
+                                .selectors = {Uniform{}},
+                                .max_writers = 2,
+                                .chunk_steps = 32,
+                                .shards = 1});
   Writer writer = line.replay.writer();
   for (std::uint64_t i = 0; i < 20; ++i) {
     line.append(writer, i);
   }
-  const CopiedCheckpoint good = saved(line);
+  const CopiedCheckpoint good = checkpoint_of(line);
   for (const storage::StateNumber number : {1U, 32U, ~0U}) {
     CopiedCheckpoint bad = good;
     std::memcpy(bad.chunks[0].second.data() + storage::kStateNumberOffset, &number, sizeof(number));
@@ -326,10 +326,11 @@ TEST(HostileCheckpoint, AnItemWithAnotherRecurrentStateIsRefused) {
 
 /// A gather would read rows after those of the item.
 TEST(HostileCheckpoint, AStreamWithOtherRowsThanItsItemsIsRefused) {
-  Line line(Small{.window = Sequences{.length = 3, .period = 1, .end = SequenceEnd::Continue}});
+  NumberedBuffer line(
+      SmallOptions{.window = Sequences{.length = 3, .period = 1, .end = SequenceEnd::Continue}});
   line.append(0, End::Terminated);
   line.append_many(10, 2);
-  const CopiedCheckpoint good = saved(line);
+  const CopiedCheckpoint good = checkpoint_of(line);
   const storage::RowLayout& layout = core_of(line.replay)->chunk_layout();
   using storage::StreamRow;
   const std::pair<std::size_t, StreamRow> changes[] = {
@@ -351,7 +352,7 @@ void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
 }
 
 template <class T>
-std::function<void(Contents&)> put(std::ptrdiff_t at, T value) {
+std::function<void(Contents&)> put_at(std::ptrdiff_t at, T value) {
   return [=](Contents& contents) {
     const std::size_t from =
         at < 0 ? contents.size() - static_cast<std::size_t>(-at) : static_cast<std::size_t>(at);
@@ -360,29 +361,29 @@ std::function<void(Contents&)> put(std::ptrdiff_t at, T value) {
 }
 
 TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 20);
-  const CopiedCheckpoint good = saved(line, std::vector{base::Random(1).state()});
+  const CopiedCheckpoint good = checkpoint_of(line, std::vector{base::Random(1).state()});
   // After the version and the number of evicted steps comes the number of chunks ever used.
-  expect_state_refused(good, "shard-0", "untouched", put(12, std::uint32_t{1}));
-  expect_state_refused(good, "shard-0", "chunks touched", put(12, ~std::uint32_t{0}));
-  expect_state_refused(good, "shard-0", "steps evicted", put(4, (std::uint64_t{1} << 47U) + 1));
+  expect_state_refused(good, "shard-0", "untouched", put_at(12, std::uint32_t{1}));
+  expect_state_refused(good, "shard-0", "chunks touched", put_at(12, ~std::uint32_t{0}));
+  expect_state_refused(good, "shard-0", "steps evicted", put_at(4, (std::uint64_t{1} << 47U) + 1));
   // Changes the last value of the last selector.
   for (const float value : {-1.0F, INFINITY, NAN}) {
-    expect_state_refused(good, "shard-0", "item 19 has a value", put(-4, value));
+    expect_state_refused(good, "shard-0", "item 19 has a value", put_at(-4, value));
   }
   // After the version and six counts comes the number of items ever decided.
-  expect_state_refused(good, "buffer", "items decided", put(52, ~std::uint64_t{0}));
+  expect_state_refused(good, "buffer", "items decided", put_at(52, ~std::uint64_t{0}));
   expect_state_refused(good, "buffer", "random numbers have no state",
-                       put(-32, base::Random::State{}));
+                       put_at(-32, base::Random::State{}));
 }
 
 /// The state of the shard has the image and the values of its only chunk twice.
 TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
   constexpr std::ptrdiff_t kItems = 5;
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, kItems);
-  const CopiedCheckpoint good = saved(line);
+  const CopiedCheckpoint good = checkpoint_of(line);
   // The state ends with the number of chunks; the image of each, which is 8 numbers, a byte and a
   // turn; and for each of the two selectors a value of each item.
   constexpr std::ptrdiff_t kValues = kItems * std::ptrdiff_t{sizeof(float)};
@@ -410,12 +411,12 @@ TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   large.chunk_steps = 1'000'000;
   MemoryFileSystem files;
   {
-    Line line(large);
+    NumberedBuffer line(large);
     line.append_many(0, 150);
     save::save(*core_of(line.replay), files, kDirectory, {}, {});
   }
   const std::int64_t before = peak_mib();
-  Line loaded;
+  NumberedBuffer loaded;
   core_of(loaded.replay) = save::load(files, kDirectory, {}, nullptr).core;
   EXPECT_EQ(loaded.replay.size(), 150U);
   EXPECT_LE(peak_mib(), before + 200);

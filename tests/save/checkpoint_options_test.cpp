@@ -16,7 +16,7 @@ namespace reprise::test {
 namespace {
 
 /// Options none of which has its default value.
-Options unusual_options() {
+Options non_default_options() {
   return {
       .capacity_steps = 300,
       .window =
@@ -42,7 +42,7 @@ Options unusual_options() {
 }
 
 void save(MemoryFileSystem& files, const Options& options) {
-  Line line(options);
+  NumberedBuffer line(options);
   line.append_many(0, 20);
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
 }
@@ -54,7 +54,7 @@ void expect_same(const Strategy& strategy, const Strategy& as) {
 }
 
 TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
-  const Options saved = unusual_options();
+  const Options saved = non_default_options();
   MemoryFileSystem files;
   save(files, saved);
   const auto core = save::load(files, kDirectory, {}, nullptr).core;
@@ -79,12 +79,12 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
 /// For each strategy and each of its options, expects that options in which only that one is not
 /// the default are decoded as they were encoded. Does the same with defaults alone.
 template <class Family, class Put>
-void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
+void expect_round_trip(std::span<const StrategyKind<Family>> kinds, Put put) {
   for (const auto& kind : kinds) {
     for (std::size_t i = 0; i <= kind.options().size(); ++i) {
       std::vector<OptionValue> values;
       for (const StrategyOption& option : kind.options()) {
-        values.push_back(values.size() == i ? another(option) : option.value);
+        values.push_back(values.size() == i ? non_default_value(option) : option.value);
       }
       Options options{.capacity_steps = 9, .key_tag = 0};
       Family& strategy = put(options);
@@ -94,17 +94,17 @@ void expect_back(std::span<const StrategyKind<Family>> kinds, Put put) {
       record::Decoder from(to.encoded(), "options");
       Options back = save::decode_options(from, save::kStateVersionWords);
       EXPECT_EQ(kind.values(put(back)), values) << kind.name() << ", option " << i;
-      EXPECT_EQ(save::own_strategy(back), "");
+      EXPECT_EQ(save::user_defined_strategy(back), "");
       EXPECT_EQ(save::difference(back, options), "");
     }
   }
 }
 
 TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
-  expect_back(selectors(), [](Options& o) -> Selector& { return o.selectors[0]; });
-  expect_back(removers(), [](Options& o) -> Remover& { return o.remover; });
-  expect_back(windows(), [](Options& o) -> Window& { return o.window; });
-  expect_back(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
+  expect_round_trip(selectors(), [](Options& o) -> Selector& { return o.selectors[0]; });
+  expect_round_trip(removers(), [](Options& o) -> Remover& { return o.remover; });
+  expect_round_trip(windows(), [](Options& o) -> Window& { return o.window; });
+  expect_round_trip(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
 }
 
 /// Two enumerators that version 1 could store are gone. Each is loaded as the one that does the
@@ -140,8 +140,8 @@ TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
 /// The kind of the error that `decode` throws for these bytes, after the byte at `at` was changed
 /// to `value`.
 template <class Decode>
-CheckpointError::Kind refused(std::vector<std::byte> bytes, std::size_t at, std::uint8_t value,
-                              Decode decode) {
+CheckpointError::Kind refusal_kind(std::vector<std::byte> bytes, std::size_t at, std::uint8_t value,
+                                   Decode decode) {
   bytes.at(at) = std::byte{value};
   record::Decoder from(bytes, "options");
   const CheckpointError error = checkpoint_error_of([&] { decode(from); });
@@ -158,10 +158,12 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
     (void)save::decode_options(from, save::kStateVersionWords);
   };
   const std::size_t window = sizeof(std::uint64_t);  // The window is stored after the capacity.
-  EXPECT_EQ(refused(options, window, static_cast<std::uint8_t>(windows().size()), decode_options),
-            CheckpointError::Kind::Unsupported);
+  EXPECT_EQ(
+      refusal_kind(options, window, static_cast<std::uint8_t>(windows().size()), decode_options),
+      CheckpointError::Kind::Unsupported);
   const auto more = static_cast<std::uint8_t>(windows()[0].options().size() + 1);
-  EXPECT_EQ(refused(options, window + 1, more, decode_options), CheckpointError::Kind::Unsupported);
+  EXPECT_EQ(refusal_kind(options, window + 1, more, decode_options),
+            CheckpointError::Kind::Unsupported);
 
   Schema schema;
   (void)schema.reward("reward");
@@ -171,10 +173,10 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   const auto decode_schema = [](record::Decoder& from) { (void)save::decode_schema(from); };
   // Role and type are stored before the shape; a scalar's shape is only its length, 0.
   const std::size_t role = stored.size() - 2 - sizeof(std::uint32_t);
-  EXPECT_EQ(refused(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
+  EXPECT_EQ(refusal_kind(stored, role, static_cast<std::uint8_t>(roles().size()), decode_schema),
             CheckpointError::Kind::Unsupported);
   constexpr std::uint8_t kNextType = static_cast<std::uint8_t>(DType::BF16) + 1;
-  EXPECT_EQ(refused(stored, role + 1, kNextType, decode_schema),
+  EXPECT_EQ(refusal_kind(stored, role + 1, kNextType, decode_schema),
             CheckpointError::Kind::Unsupported);
 }
 
@@ -225,11 +227,11 @@ TEST(CheckpointOptions, OptionsThatAnOlderVersionLackedGetTheirDefaults) {
 
 TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
   MemoryFileSystem files;
-  save(files, unusual_options());
+  save(files, non_default_options());
   const auto refused = [&](const std::string& named, const std::function<void(Options&)>& change) {
-    Options options = unusual_options();
+    Options options = non_default_options();
     change(options);
-    Line line(options);
+    NumberedBuffer line(options);
     expect_refusal<CheckpointError>(
         [&] { (void)save::load(files, kDirectory, {}, core_of(line.replay).get()); }, {named});
   };
@@ -250,7 +252,7 @@ TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
 }
 
 /// A rule whose exponent has a highest value.
-template <int kMost>
+template <int kMaxAlpha>
 struct Bounded {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 0.5F;
@@ -258,11 +260,11 @@ struct Bounded {
       std::ranges::copy(priorities, weights.begin());
     }
     [[nodiscard]] std::optional<float> alpha() const noexcept final {
-      return kMost == 0 ? std::nullopt : std::optional<float>(exponent);
+      return kMaxAlpha == 0 ? std::nullopt : std::optional<float>(exponent);
     }
     void check_alpha(float alpha) const final {
-      if (!(alpha <= static_cast<float>(kMost))) {
-        throw std::invalid_argument("alpha is above " + std::to_string(kMost));
+      if (!(alpha <= static_cast<float>(kMaxAlpha))) {
+        throw std::invalid_argument("alpha is above " + std::to_string(kMaxAlpha));
       }
     }
     bool set_alpha(float alpha) noexcept final {
@@ -277,8 +279,8 @@ struct Bounded {
 
 /// Loading an older checkpoint instead would silently lose data.
 TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsNamed) {
-  Options options = Small{.selectors = {Uniform{}, Bounded<4>{}}};
-  Line line(options);
+  Options options = SmallOptions{.selectors = {Uniform{}, Bounded<4>{}}};
+  NumberedBuffer line(options);
   line.append_many(0, 10);
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
@@ -286,10 +288,10 @@ TEST(CheckpointOptions, AnExponentThatTheUsersOwnRuleRefusesIsAMismatchAndIsName
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   const auto restore = [&](const Selector& own) {
     options.selectors[1] = own;
-    Line other(options);
+    NumberedBuffer other(options);
     save::Loaded loaded = save::load(files, kDirectory, {}, core_of(other.replay).get());
     core_of(other.replay) = std::move(loaded.core);
-    EXPECT_TRUE(loaded.beside.skipped.empty());
+    EXPECT_TRUE(loaded.result.skipped.empty());
     EXPECT_EQ(other.replay.selector(1).alpha(), 3.0F);
   };
   restore(Bounded<4>{});

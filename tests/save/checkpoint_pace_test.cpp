@@ -12,7 +12,7 @@ namespace {
 TEST(CheckpointPace, TakesAsLongAsItsBytesAllow) {
   using Clock = std::chrono::steady_clock;
   const ScratchDirectory directory;
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 100);
   constexpr std::uint64_t kRate = 100'000;
   const auto start = Clock::now();
@@ -52,7 +52,7 @@ TEST(CheckpointPace, CountsRecurrentStates) {
 
 TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
   const ScratchDirectory directory;
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 100);
   std::stop_source stop;
   // At this pace, a save of one chunk takes minutes.

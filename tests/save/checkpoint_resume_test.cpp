@@ -8,7 +8,7 @@
 namespace reprise::test {
 namespace {
 
-void save_and_restore(Line& line) {
+void save_and_restore(NumberedBuffer& line) {
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   core_of(line.replay) = save::load(files, kDirectory, {}, core_of(line.replay).get()).core;
@@ -17,7 +17,7 @@ void save_and_restore(Line& line) {
 /// An open chunk that is continued after a load has keys of two generations. It cannot have a
 /// third, so the next load has to close it.
 TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
-  Line line(Small{.chunk_steps = 32});
+  NumberedBuffer line(SmallOptions{.chunk_steps = 32});
   std::map<std::uint64_t, ItemKey> keys;
   for (std::uint64_t round = 0; round < 5; ++round) {
     SCOPED_TRACE(testing::Message() << "after " << round << " loads");
@@ -35,7 +35,7 @@ TEST(CheckpointResume, KeysOfAnOpenChunkStayValidOverManyLoads) {
 }
 
 TEST(CheckpointResume, CountersGoOn) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 30);
   std::vector<ItemKey> keys = line.key_list();
   line.append_many(30, 169);
@@ -62,14 +62,14 @@ TEST(CheckpointResume, CountersGoOn) {
 
 TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
   SampleToInsertRatio ratio{.samples_per_insert = 4.0, .min_size = 1, .error_buffer = 64.0};
-  Line line(Small{.capacity_steps = 1000, .rate_limiter = ratio});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 1000, .rate_limiter = ratio});
   {
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 10);
     line.replay.set_samples_per_insert(0.5);
     line.append_many(writer, 10, 20);
   }
-  ASSERT_TRUE(for_now(line.replay.sampler()).sample(8, kAtOnce));
+  ASSERT_TRUE(as_lvalue(line.replay.sampler()).sample(8, kNoWait));
   MemoryFileSystem files;
   save::save(*core_of(line.replay), files, kDirectory, {}, {});
   const auto balance_in = [&](const buffer::BufferCore* like) {
@@ -90,13 +90,14 @@ TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
 TEST(CheckpointResume, AnotherLimiterThanTheSavedOneBeginsInBalance) {
   for (const RateLimiter& saved :
        {RateLimiter(MinSize{}), RateLimiter(SampleToInsertRatio{.samples_per_insert = 0.5})}) {
-    Line line(Small{.capacity_steps = 1000, .rate_limiter = saved});
+    NumberedBuffer line(SmallOptions{.capacity_steps = 1000, .rate_limiter = saved});
     line.append_many(0, 30);
-    ASSERT_TRUE(for_now(line.replay.sampler()).sample(8, kAtOnce));
+    ASSERT_TRUE(as_lvalue(line.replay.sampler()).sample(8, kNoWait));
     MemoryFileSystem files;
     save::save(*core_of(line.replay), files, kDirectory, {}, {});
     for (const std::size_t min_size : {1U, 100U}) {
-      Line other(Small{.capacity_steps = 1000,
+      NumberedBuffer other(
+          SmallOptions{.capacity_steps = 1000,
                        .rate_limiter = SampleToInsertRatio{
                            .samples_per_insert = 2.0, .min_size = min_size, .error_buffer = 64.0}});
       std::shared_ptr<buffer::BufferCore>& core = core_of(other.replay);
@@ -115,7 +116,8 @@ TEST(CheckpointResume, AnotherLimiterThanTheSavedOneBeginsInBalance) {
 
 /// A save reads the values of a chunk's items from the selectors in blocks.
 TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
-  Line line(Small{.capacity_steps = 2000, .max_times_sampled = 1000, .chunk_steps = 2000});
+  NumberedBuffer line(
+      SmallOptions{.capacity_steps = 2000, .max_times_sampled = 1000, .chunk_steps = 2000});
   line.append_many(0, 1500, [&](std::uint64_t i) { return static_cast<float>(1 + i % 97); });
   const auto before = line.probabilities(40'000);
   EXPECT_GT(before.size(), 1400U);
@@ -126,7 +128,7 @@ TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
 /// While the save writes the first chunk, other chunks are evicted and filled again. None of those
 /// is saved.
 TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 99);
   line.append(99, End::Truncated);
   const std::vector<std::uint64_t> before = line.numbers();
@@ -153,7 +155,7 @@ TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
 /// A writer may be writing the headers of the rows after the last decided item, and the columns of
 /// the last row that a window reads.
 TEST(CheckpointResume, NothingIsSavedThatAWriterMayBeWriting) {
-  Line line(Small{.window = Transitions{.n_step = 3}});
+  NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3}});
   line.append_many(0, 300);  // Every row is reused.
   line.writer().now(line.action) = ~std::uint64_t{0};
   MemoryFileSystem files;
@@ -192,7 +194,7 @@ void set_episode_blocks(MemoryFileSystem& files, std::uint64_t from, std::uint64
 /// A save beside writers may produce this, if a writer takes its first block of episode numbers
 /// after the save has written the number of blocks, and before it writes the writer's position.
 TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append(writer, 0, End::Truncated);
   MemoryFileSystem files;
@@ -204,7 +206,7 @@ TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   line.append(first, 1, End::Truncated);
   line.append(second, 2, End::Truncated);
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(64, kAtOnce));
+  const SampleResult batch = require_batch(sampler.sample(64, kNoWait));
   std::map<std::uint64_t, std::uint64_t> step_of;
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const auto [at, fresh] = step_of.emplace(batch->episode_ids()[i], batch->now(line.id)[i]);

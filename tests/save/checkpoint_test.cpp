@@ -29,10 +29,10 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all{
-      {"Transitions", options_with(Transitions{}, {kRaw})},
+      {"Transitions", options_with(Transitions{}, {kRawProportional})},
       {"NStepStacked",
        options_with(Transitions{.n_step = 3, .frame_stack = 2}, {Proportional{}, Uniform{}})},
-      {"Sequences", options_with(Sequences{.length = 6, .period = 3}, {kRaw})},
+      {"Sequences", options_with(Sequences{.length = 6, .period = 3}, {kRawProportional})},
       {"Overlap", options_with(Sequences{.length = 5,
                                          .period = 2,
                                          .burn_in = 1,
@@ -46,10 +46,10 @@ std::vector<Case> cases() {
       {"Lifo", options_with(Transitions{.n_step = 2}, {Lifo{}})},
       {"MaxHeap", options_with(Transitions{}, {MaxHeap{}})},
       {"MinHeap", options_with(Transitions{}, {MinHeap{}, Proportional{.alpha = 0.5F}})}};
-  Options limited = options_with(Transitions{}, {kRaw});
+  Options limited = options_with(Transitions{}, {kRawProportional});
   limited.max_times_sampled = 3;
   all.push_back({"MaxTimesSampled", limited});
-  Options indexed = options_with(Transitions{}, {kRaw});
+  Options indexed = options_with(Transitions{}, {kRawProportional});
   indexed.episode_index = true;
   indexed.rate_limiter = SampleToInsertRatio{.samples_per_insert = 3.0, .error_buffer = 2000.0};
   all.push_back({"IndexAndRatio", indexed});
@@ -62,11 +62,11 @@ TEST_P(Resume, IsExactFromAnEpisodeBoundary) {
   for (std::uint64_t seed = 1; seed <= scaled(20, 4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const ScratchDirectory directory;
-    Replayed first(GetParam().options, 3, seed);
-    first.steps(100 + 97 * seed);
+    RandomRun first(GetParam().options, 3, seed);
+    first.run_steps(100 + 97 * seed);
     first.end_episodes();
     first.save(directory.path());
-    Replayed second(directory.path(), first);
+    RandomRun second(directory.path(), first);
     const Stats a = first.replay().stats();
     const Stats b = second.replay().stats();
     EXPECT_EQ(a.committed_steps, b.committed_steps);
@@ -75,10 +75,10 @@ TEST_P(Resume, IsExactFromAnEpisodeBoundary) {
     EXPECT_EQ(a.items, b.items);
     EXPECT_EQ(a.sampled_items, b.sampled_items);
     EXPECT_EQ(b.pending_steps, 0U);
-    std::vector<Replayed::Noted> gone_on;
-    std::vector<Replayed::Noted> resumed;
-    first.steps(600, &gone_on);
-    second.steps(600, &resumed);
+    std::vector<RandomRun::RecordedBatch> gone_on;
+    std::vector<RandomRun::RecordedBatch> resumed;
+    first.run_steps(600, &gone_on);
+    second.run_steps(600, &resumed);
     ASSERT_GT(gone_on.size(), 10U);
     ASSERT_EQ(gone_on.size(), resumed.size());
     for (std::size_t i = 0; i < gone_on.size(); ++i) {
@@ -89,20 +89,20 @@ TEST_P(Resume, IsExactFromAnEpisodeBoundary) {
 
 TEST_P(Resume, OfResumedRunsLosesNothing) {
   const ScratchDirectory directory;
-  Replayed first(GetParam().options, 3, 11);
-  first.steps(500);
+  RandomRun first(GetParam().options, 3, 11);
+  first.run_steps(500);
   first.end_episodes();
   first.save(directory.path());
-  auto latest = std::make_unique<Replayed>(directory.path(), first);
+  auto latest = std::make_unique<RandomRun>(directory.path(), first);
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
-    latest->steps(20);
+    latest->run_steps(20);
     latest->end_episodes();
     const std::size_t size = latest->replay().size();
     const Stats before = latest->replay().stats();
     const SaveResult saved = latest->save(directory.path());
     EXPECT_GT(saved.chunks_reused, 0U);
-    latest = std::make_unique<Replayed>(directory.path(), *latest);
+    latest = std::make_unique<RandomRun>(directory.path(), *latest);
     EXPECT_EQ(latest->replay().size(), size);
     EXPECT_EQ(latest->replay().stats().items, before.items);
     EXPECT_EQ(latest->replay().stats().committed_steps, before.committed_steps);
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Options, Resume, testing::ValuesIn(cases()),
 
 TEST(Checkpoint, KeepsKeysFromBeforeAndRefusesLaterOnes) {
   const ScratchDirectory directory;
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 40);
   line.append(writer, 40, End::Terminated);
@@ -157,14 +157,14 @@ TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
   for (const std::uint32_t n_step : {1U, 3U}) {
     SCOPED_TRACE(testing::Message() << n_step << " steps");
     const ScratchDirectory directory;
-    Line line(Small{.window = Transitions{.n_step = n_step}});
+    NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = n_step}});
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, 10);
     line.replay.save(directory.path());
     ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
     EXPECT_EQ(loaded.size(), 10U);
     Sampler sampler = loaded.sampler();
-    const SampleResult batch = require_batch(sampler.sample(500, kAtOnce));
+    const SampleResult batch = require_batch(sampler.sample(500, kNoWait));
     for (std::size_t i = 0; i < batch->size(); ++i) {
       const std::uint64_t number = batch->now(line.id)[i];
       const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(n_step, 10 - number));
@@ -186,7 +186,7 @@ TEST(Checkpoint, OfAnEpisodeUnderWayEndsItAtTheLastStepThatAWindowReads) {
 
 TEST(Checkpoint, WritesOnlyWhatChanged) {
   const ScratchDirectory directory;
-  Line line(Small{.capacity_steps = 4096, .chunk_steps = 64});
+  NumberedBuffer line(SmallOptions{.capacity_steps = 4096, .chunk_steps = 64});
   line.append_many(0, 5000);
   const SaveResult full = line.replay.save(directory.path());
   EXPECT_GE(full.chunks_written, 64U);
@@ -201,7 +201,7 @@ TEST(Checkpoint, WritesOnlyWhatChanged) {
 }
 
 template <class Call>
-Kind kind_of(Call&& call, const std::string& words) {
+Kind error_kind_of(Call&& call, const std::string& words) {
   const CheckpointError error = checkpoint_error_of(call);
   EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   return error.kind();
@@ -209,23 +209,23 @@ Kind kind_of(Call&& call, const std::string& words) {
 
 TEST(Checkpoint, RefusesAnotherSchemaAndOtherOptions) {
   const ScratchDirectory directory;
-  Line line;
+  NumberedBuffer line;
   line.append_many(0, 10);
   line.replay.save(directory.path());
 
   Schema other;
   other.observation<float>("id", {2});
-  ReplayBuffer another(other, Small{});
-  EXPECT_EQ(kind_of([&] { another.restore(directory.path()); }, "'id'"), Kind::Mismatch);
-  Options larger = Small{};
+  ReplayBuffer another(other, SmallOptions{});
+  EXPECT_EQ(error_kind_of([&] { another.restore(directory.path()); }, "'id'"), Kind::Mismatch);
+  Options larger = SmallOptions{};
   larger.capacity_steps += 1;
-  Line two(larger);
+  NumberedBuffer two(larger);
   two.append_many(0, 5);
-  EXPECT_EQ(kind_of([&] { two.replay.restore(directory.path()); }, "capacity_steps"),
+  EXPECT_EQ(error_kind_of([&] { two.replay.restore(directory.path()); }, "capacity_steps"),
             Kind::Mismatch);
   EXPECT_EQ(two.replay.size(), 5U);  // The refused restore has not changed the buffer.
   EXPECT_EQ(two.append(5), CommitStatus::Committed);
-  EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path() + "/none"); }, "none"),
+  EXPECT_EQ(error_kind_of([&] { (void)ReplayBuffer::load(directory.path() + "/none"); }, "none"),
             Kind::Missing);
   EXPECT_THROW((void)line.replay.sampler({.resume = 0}), std::invalid_argument);
 }
@@ -236,9 +236,9 @@ TEST(Checkpoint, IsRestoredIntoABufferThatRequiresFiniteValuesAsBefore) {
     Schema schema;
     const auto x = schema.observation<float>("x");
     schema.require_finite(!requires_finite);
-    ReplayBuffer(schema, Small{}).save(directory.path());
+    ReplayBuffer(schema, SmallOptions{}).save(directory.path());
     schema.require_finite(requires_finite);
-    ReplayBuffer replay(schema, Small{});
+    ReplayBuffer replay(schema, SmallOptions{});
     replay.restore(directory.path());
     EXPECT_EQ(replay.schema().requires_finite(), requires_finite);
     Writer writer = replay.writer();
@@ -255,14 +255,15 @@ TEST(Checkpoint, IsRestoredIntoABufferThatRequiresFiniteValuesAsBefore) {
 
 TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   const ScratchDirectory directory;
-  Line line(Small{.selectors = {Uniform{}, OwnPower{}}});
+  NumberedBuffer line(SmallOptions{.selectors = {Uniform{}, CustomPower{}}});
   line.append_many(0, 20, [&](std::uint64_t i) { return static_cast<float>(1 + i); });
   const auto before = line.probabilities(4096, 1);
   line.replay.save(directory.path());
-  EXPECT_EQ(kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, "selector 1"),
+  EXPECT_EQ(error_kind_of([&] { (void)ReplayBuffer::load(directory.path()); }, "selector 1"),
             Kind::Mismatch);
-  Line other;
-  EXPECT_EQ(kind_of([&] { other.replay.restore(directory.path()); }, "selectors"), Kind::Mismatch);
+  NumberedBuffer other;
+  EXPECT_EQ(error_kind_of([&] { other.replay.restore(directory.path()); }, "selectors"),
+            Kind::Mismatch);
   line.replay.restore(directory.path());
   EXPECT_EQ(line.probabilities(4096, 1), before);
 }
@@ -273,7 +274,8 @@ TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEp
   for (std::uint64_t steps = 8; steps < 15; ++steps) {
     SCOPED_TRACE(testing::Message() << steps << " steps");
     const ScratchDirectory directory;
-    Line line(Small{.window = Transitions{.n_step = 3, .frame_stack = 2}, .chunk_steps = 16});
+    NumberedBuffer line(
+        SmallOptions{.window = Transitions{.n_step = 3, .frame_stack = 2}, .chunk_steps = 16});
     Writer writer = line.replay.writer();
     line.append_many(writer, 0, steps - 1);
     line.append(writer, steps - 1, End::Truncated);
@@ -285,12 +287,12 @@ TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEp
     line.append_many(other, 100, 40);
     line.append(other, 140, End::Truncated);
     auto all = line.numbers();
-    const auto added = numbers_between(100, 141);
+    const auto added = number_range(100, 141);
     ASSERT_EQ(all.size(), before.size() + added.size());
     EXPECT_TRUE(std::equal(before.begin(), before.end(), all.begin()));
     EXPECT_TRUE(std::equal(added.begin(), added.end(), all.begin() + std::ssize(before)));
     Sampler sampler = line.replay.sampler();
-    const SampleResult batch = require_batch(sampler.sample(400, kAtOnce));
+    const SampleResult batch = require_batch(sampler.sample(400, kNoWait));
     for (std::size_t i = 0; i < batch->size(); ++i) {
       EXPECT_EQ(batch->next(line.id)[2 * i + 1],
                 batch->now(line.id)[2 * i + 1] + batch->lengths()[i]);
@@ -300,7 +302,7 @@ TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEp
 
 TEST(Checkpoint, LoadedTwiceGivesOtherKeys) {
   const ScratchDirectory directory;
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 10);
   line.append(writer, 10, End::Truncated);
@@ -319,9 +321,11 @@ TEST(Checkpoint, LoadedTwiceGivesOtherKeys) {
 }
 
 TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
-  for (const Selector& selector : {Selector(MinHeap{}), Selector(MaxHeap{}), Selector(kRaw)}) {
+  for (const Selector& selector :
+       {Selector(MinHeap{}), Selector(MaxHeap{}), Selector(kRawProportional)}) {
     const ScratchDirectory directory;
-    Line line(Small{.capacity_steps = 8, .selectors = {selector}, .chunk_steps = 4});
+    NumberedBuffer line(
+        SmallOptions{.capacity_steps = 8, .selectors = {selector}, .chunk_steps = 4});
     Writer writer = line.replay.writer();
     line.append(writer, 0, 0.5F);
     (void)line.replay.size();
@@ -340,7 +344,7 @@ TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
     const std::size_t given = keys.size() - 2;
     line.replay.update_priorities(std::span(keys).subspan(given, 1), std::vector<float>{0.6F});
     Sampler sampler = line.replay.sampler();
-    const SampleResult batch = require_batch(sampler.sample(keys.size() - 1, kAtOnce));
+    const SampleResult batch = require_batch(sampler.sample(keys.size() - 1, kNoWait));
     const auto drawn = batch->keys();
     const bool found = std::find(drawn.begin(), drawn.end(), keys[given]) != drawn.end();
     if (selector.target<MinHeap>() != nullptr) {
@@ -382,7 +386,7 @@ TEST(Checkpoint, AndBatchesAreWholeWithinACancelledGroupOfTasks) {
   const auto expect_whole = [&](ReplayBuffer& buffer) {
     ASSERT_EQ(buffer.size(), kSteps);
     Sampler sampler = buffer.sampler({.parallel_gather_bytes = 1});
-    const SampleResult batch = require_batch(sampler.sample(kSteps, kAtOnce));
+    const SampleResult batch = require_batch(sampler.sample(kSteps, kNoWait));
     EXPECT_TRUE(std::ranges::all_of(batch->now(state), [](float x) { return x == 1.0F; }));
   };
   in_cancelled_group([&] {

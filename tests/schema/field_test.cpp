@@ -34,7 +34,7 @@ using AllElements = testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std
                                    float, double, Float16, BFloat16>;
 TYPED_TEST_SUITE(FieldOf, AllElements);
 
-const Options kOptions = Small{};
+const Options kOptions = SmallOptions{};
 
 TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
   using T = TypeParam;
@@ -112,7 +112,7 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
 }
 
 /// A schema whose fields have the same numbers as those of Line, but other types and roles.
-struct Stranger {
+struct OtherSchema {
   Schema schema;
   ScalarObservation<float> zero = schema.observation<float>("zero");
   Observation<std::uint64_t> one = schema.observation<std::uint64_t>("one", {1});
@@ -121,8 +121,8 @@ struct Stranger {
 };
 
 TEST(Field, AWriterRefusesHandlesOfAnotherSchema) {
-  Line line;
-  const Stranger stranger;
+  NumberedBuffer line;
+  const OtherSchema stranger;
   Writer writer = line.replay.writer();
   writer.begin_episode();
   writer.now(line.id) = 0;
@@ -135,8 +135,8 @@ TEST(Field, AWriterRefusesHandlesOfAnotherSchema) {
 }
 
 TEST(Field, ABatchRefusesHandlesOfAnotherSchema) {
-  Line line;
-  const Stranger stranger;
+  NumberedBuffer line;
+  const OtherSchema stranger;
   line.append_many(0, 5);
   Sampler sampler = line.replay.sampler();
   const SampleResult batch = require_batch(sampler.sample(4));
@@ -149,8 +149,8 @@ TEST(Field, ABatchRefusesHandlesOfAnotherSchema) {
 }
 
 TEST(Field, HandlesOfAnEqualSchemaAreGoodForEveryBufferOfIt) {
-  const Line one;
-  Line other;
+  const NumberedBuffer one;
+  NumberedBuffer other;
   Writer writer = other.replay.writer();
   writer.begin_episode();
   writer.now(one.id) = 5;

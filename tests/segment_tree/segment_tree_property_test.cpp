@@ -9,16 +9,16 @@ namespace {
 /// A tree beside a plain vector of its leaves. Leaves are multiples of 2^-12 and so small that
 /// every sum is exact, so the two have to agree bit for bit.
 template <class Leaf>
-class Pair {
+class TreeAndVector {
  public:
-  Pair(std::size_t capacity, std::uint64_t seed)
+  TreeAndVector(std::size_t capacity, std::uint64_t seed)
       : tree_(capacity), leaves_(capacity, Leaf{0}), random_(seed), lowest_(seed % 2 ? -1000 : 0) {}
 
   /// Makes the same random change to the tree and the vector.
   void step() {
     const std::size_t first = random_.below(leaves_.size());
     const std::size_t last = random_.between(first, leaves_.size());
-    const Leaf value = any_value();
+    const Leaf value = random_value();
     switch (random_.below(6)) {
       case 0:
         tree_.assign(first, value);
@@ -29,7 +29,7 @@ class Pair {
         break;
       case 2: {
         std::vector<Leaf> values(last - first);
-        std::generate(values.begin(), values.end(), [&] { return any_value(); });
+        std::generate(values.begin(), values.end(), [&] { return random_value(); });
         tree_.assign_range(first, values);
         std::copy(values.begin(), values.end(), at(first));
         break;
@@ -87,7 +87,7 @@ class Pair {
     return leaves_.begin() + static_cast<std::ptrdiff_t>(leaf);
   }
   /// A random whole number; 0 in at least one of three cases.
-  Leaf any_value() {
+  Leaf random_value() {
     const auto whole = static_cast<int>(random_.below(1000)) + (random_.chance(0.5) ? lowest_ : 0);
     return random_.below(3) == 0 ? Leaf{0} : static_cast<Leaf>(whole);
   }
@@ -96,7 +96,7 @@ class Pair {
     std::vector<Leaf> values(leaves.size());
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       leaves[i] = random_.below(leaves_.size());
-      values[i] = any_value();
+      values[i] = random_value();
       leaves_[leaves[i]] = values[i];
     }
     tree_.assign(leaves, values);
@@ -145,7 +145,7 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsOverEveryRangeOfSmallTrees) {
   for (std::size_t capacity = 1; capacity <= 70; ++capacity) {
     for (std::uint64_t seed = 0; seed < test::scaled(4, 2); ++seed) {
       SCOPED_TRACE(testing::Message() << "capacity " << capacity << ", seed " << seed);
-      Pair<TypeParam> pair(capacity, seed);
+      TreeAndVector<TypeParam> pair(capacity, seed);
       for (int i = 0; i < kSteps; ++i) {
         pair.step();
         ASSERT_NO_FATAL_FAILURE(pair.expect_equal());
@@ -162,7 +162,7 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsInLargeTrees) {
        {127U, 128U, 129U, 1023U, 1024U, 1025U, 8191U, 65'537U, 100'003U}) {
     for (std::uint64_t seed = 0; seed < test::scaled(4, 2); ++seed) {
       SCOPED_TRACE(testing::Message() << "capacity " << capacity << ", seed " << seed);
-      Pair<TypeParam> pair(capacity, seed);
+      TreeAndVector<TypeParam> pair(capacity, seed);
       for (int i = 0; i < kSteps; ++i) {
         pair.step();
       }
@@ -178,7 +178,7 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsInLargeTrees) {
 /// A random number of any magnitude up to 2^60, computed without library functions whose results
 /// may differ between platforms.
 template <class Leaf>
-Leaf any_size(test::Rng& random) {
+Leaf random_magnitude(test::Rng& random) {
   const auto exponent = static_cast<std::uint64_t>(1023 - 60) + random.below(120);
   return static_cast<Leaf>(std::bit_cast<double>(exponent << 52U | random.next() >> 12U));
 }
@@ -193,12 +193,12 @@ SegmentTree<Leaf> old_tree(test::Rng& random) {
     std::vector<Leaf> values(leaves.size());
     std::generate(leaves.begin(), leaves.end(), [&] { return random.below(capacity); });
     std::generate(values.begin(), values.end(),
-                  [&] { return random.chance(0.3) ? Leaf{0} : any_size<Leaf>(random); });
+                  [&] { return random.chance(0.3) ? Leaf{0} : random_magnitude<Leaf>(random); });
     tree.assign(leaves, values);
     const std::size_t first = random.below(capacity);
     const std::size_t last = random.between(first, capacity);
     tree.scale(first, last, static_cast<Leaf>(random.unit()));
-    tree.add(first, last, round % 5 == 0 ? any_size<Leaf>(random) : Leaf{0});
+    tree.add(first, last, round % 5 == 0 ? random_magnitude<Leaf>(random) : Leaf{0});
   }
   return tree;
 }

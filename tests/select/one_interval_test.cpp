@@ -6,11 +6,11 @@ namespace reprise::select {
 namespace {
 
 TEST(OneIntervalEach, HoldsIfALeafComesAgainAtOnce) {
-  EXPECT_TRUE(one_interval_each({}));
-  EXPECT_TRUE(one_interval_each(std::vector{3U}));
-  EXPECT_TRUE(one_interval_each(std::vector{3U, 3U, 3U, 1U, 7U, 7U}));
-  EXPECT_FALSE(one_interval_each(std::vector{3U, 1U, 3U}));
-  EXPECT_FALSE(one_interval_each(std::vector{3U, 3U, 1U, 7U, 1U}));
+  EXPECT_TRUE(equal_leaves_are_adjacent({}));
+  EXPECT_TRUE(equal_leaves_are_adjacent(std::vector{3U}));
+  EXPECT_TRUE(equal_leaves_are_adjacent(std::vector{3U, 3U, 3U, 1U, 7U, 7U}));
+  EXPECT_FALSE(equal_leaves_are_adjacent(std::vector{3U, 1U, 3U}));
+  EXPECT_FALSE(equal_leaves_are_adjacent(std::vector{3U, 3U, 1U, 7U, 1U}));
 }
 
 TEST(OneIntervalEach, FindsTwoIntervalsAmongManyDraws) {
@@ -19,9 +19,9 @@ TEST(OneIntervalEach, FindsTwoIntervalsAmongManyDraws) {
     for (std::size_t i = 0; i < draws; ++i) {
       leaves[i] = static_cast<std::uint32_t>(i * 20 / draws % 10);
     }
-    EXPECT_FALSE(one_interval_each(leaves)) << draws;
+    EXPECT_FALSE(equal_leaves_are_adjacent(leaves)) << draws;
     std::sort(leaves.begin(), leaves.end());
-    EXPECT_TRUE(one_interval_each(leaves)) << draws;
+    EXPECT_TRUE(equal_leaves_are_adjacent(leaves)) << draws;
   }
 }
 

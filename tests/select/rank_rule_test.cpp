@@ -14,9 +14,9 @@ using test::total_variation;
 
 /// A rule and its shard selectors, without locks: item i is leaf i / shards of shard i % shards.
 /// `model` has the raw priority of every item, -1 if there is none.
-class Ranked {
+class RankedShards {
  public:
-  explicit Ranked(std::size_t leaves, std::size_t shards = 3, float alpha = 0.7F)
+  explicit RankedShards(std::size_t leaves, std::size_t shards = 3, float alpha = 0.7F)
       : rule(RankBased{.alpha = alpha}.make_selector_rule()),
         model(leaves, -1.0F),
         alpha_(static_cast<double>(alpha)) {
@@ -94,7 +94,7 @@ TEST(RankRule, FewItemsAreExactAfterEveryChange) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       SCOPED_TRACE(testing::Message() << "alpha " << alpha << ", seed " << seed);
       Rng rng(seed);
-      Ranked ranked(RankWeights::kExact, 3, alpha);
+      RankedShards ranked(RankWeights::kExact, 3, alpha);
       for (int step = 0; step < 600; ++step) {
         const std::size_t item = rng.below(ranked.model.size());
         if (ranked.model[item] >= 0.0F && rng.chance(0.3)) {
@@ -153,7 +153,7 @@ TEST_P(RankRuleOf, IsWithinLessThanAHundredthOfTheExactDistribution) {
   for (const float alpha : {0.0F, 0.5F, 0.7F, 1.0F, 2.0F, 8.0F}) {
     SCOPED_TRACE(testing::Message() << "alpha " << alpha);
     Rng rng(7);
-    Ranked ranked(kItems, 4, alpha);
+    RankedShards ranked(kItems, 4, alpha);
     for (std::size_t i = 0; i < kItems; ++i) {
       ranked.set(i, GetParam().next(rng));
     }
@@ -183,7 +183,7 @@ TEST_P(RankRuleOf, IsWithinLessThanAHundredthOfTheExactDistribution) {
 TEST(RankRule, FollowsPrioritiesThatMoveAllTogether) {
   constexpr std::size_t kItems = 20000;
   Rng rng(3);
-  Ranked ranked(kItems);
+  RankedShards ranked(kItems);
   float scale = 1.0F;
   for (int round = 0; round < 100; ++round, scale *= 0.9F) {
     for (std::size_t i = 0; i < (round == 0 ? kItems : 2000); ++i) {
@@ -198,7 +198,7 @@ TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
   constexpr std::size_t kItems = 1000;
   constexpr std::size_t kTargets = 1 << 20;
   Rng rng(5);
-  Ranked ranked(kItems, 1);
+  RankedShards ranked(kItems, 1);
   for (std::size_t i = 0; i < kItems; ++i) {
     ranked.set(i, few_values(rng) + (rng.chance(0.5) ? uniform(rng) : 0.0F));
   }
@@ -224,7 +224,7 @@ TEST(RankRule, DrawsEveryLeafInProportionToItsWeight) {
 }
 
 TEST(RankRule, SummariesNameRawPrioritiesAndTheLeastWeight) {
-  Ranked ranked(8, 1);
+  RankedShards ranked(8, 1);
   ranked.set(0, 5.0F);
   ranked.set(1, 2.0F);
   ranked.set(2, 0.0F);

@@ -7,9 +7,9 @@ namespace {
 using Chunks = std::vector<std::uint32_t>;
 
 /// The chunks of a shard, with steps and weights that a test sets.
-class MadeUpChunks final : public ShardChunks {
+class FakeChunks final : public ShardChunks {
  public:
-  explicit MadeUpChunks(std::uint32_t chunks, std::uint32_t steps = 10)
+  explicit FakeChunks(std::uint32_t chunks, std::uint32_t steps = 10)
       : steps_(chunks, steps), weights_{std::vector<double>(chunks), std::vector<double>(chunks)} {}
 
   [[nodiscard]] std::uint32_t chunks() const noexcept override {
@@ -58,12 +58,12 @@ struct RemoverOfChunks {
     return gone;
   }
 
-  MadeUpChunks chunks;
+  FakeChunks chunks;
   std::unique_ptr<ShardRemover> part;
 };
 
 TEST(Remover, OfFifoIsWhatAShardDoesByItself) {
-  EXPECT_EQ(Remover(Fifo{}).make_shard_remover(MadeUpChunks(4)), nullptr);
+  EXPECT_EQ(Remover(Fifo{}).make_shard_remover(FakeChunks(4)), nullptr);
 }
 
 TEST(Remover, TellsItsStrategy) {
@@ -76,9 +76,9 @@ TEST(Remover, TellsItsStrategy) {
 TEST(Remover, ThatWasMovedFromIsFifo) {
   Remover remover = SecondChance{};
   const Remover moved = std::move(remover);
-  EXPECT_NE(moved.make_shard_remover(MadeUpChunks(4)), nullptr);
+  EXPECT_NE(moved.make_shard_remover(FakeChunks(4)), nullptr);
   // NOLINTNEXTLINE(bugprone-use-after-move): the state after a move is specified.
-  EXPECT_EQ(remover.make_shard_remover(MadeUpChunks(4)), nullptr);
+  EXPECT_EQ(remover.make_shard_remover(FakeChunks(4)), nullptr);
 }
 
 TEST(Remover, OnlyThoseThatUseSamplesAreToldOfThem) {
@@ -89,7 +89,7 @@ TEST(Remover, OnlyThoseThatUseSamplesAreToldOfThem) {
 }
 
 TEST(Remover, RefusesOptionsThatItDoesNotAllow) {
-  const MadeUpChunks chunks(4);
+  const FakeChunks chunks(4);
   for (const std::uint32_t candidates : {0U, 257U}) {
     const std::string value = std::to_string(candidates);
     test::expect_refusal(

@@ -8,9 +8,9 @@ namespace reprise {
 namespace {
 
 /// A shard selector over a vector of weights, which overrides only the functions that it has to.
-class LeastSelector final : public ShardSelector {
+class MinimalSelector final : public ShardSelector {
  public:
-  explicit LeastSelector(std::vector<float> weights) : leaves(std::move(weights)) {}
+  explicit MinimalSelector(std::vector<float> weights) : leaves(std::move(weights)) {}
 
   void insert(const ItemRun& /*run*/, const SelectorSummary& /*other_shards*/) noexcept override {}
   void erase(std::uint32_t /*first*/, std::size_t /*count*/) noexcept override {}
@@ -44,7 +44,7 @@ std::vector<std::uint32_t> every_other() {
 }
 
 TEST(ShardSelectorDefaults, AreAllPositiveOnlyIfNoLeafWeighsNothing) {
-  const LeastSelector selector({1.0F, 0.0F, 1e-40F, 3.0F});
+  const MinimalSelector selector({1.0F, 0.0F, 1e-40F, 3.0F});
   EXPECT_TRUE(selector.all_positive({}));
   EXPECT_TRUE(selector.all_positive(std::vector<std::uint32_t>{3, 0, 2}));
   EXPECT_FALSE(selector.all_positive(std::vector<std::uint32_t>{0, 1, 3}));
@@ -53,7 +53,7 @@ TEST(ShardSelectorDefaults, AreAllPositiveOnlyIfNoLeafWeighsNothing) {
 TEST(ShardSelectorDefaults, HideExactlyTheLeavesNamedAndShowThemAgain) {
   std::vector<float> weights(kLeaves);
   std::iota(weights.begin(), weights.end(), 1.0F);
-  LeastSelector selector(weights);
+  MinimalSelector selector(weights);
   const auto hidden = every_other();
   selector.hide(hidden);
   for (std::uint32_t leaf = 0; leaf < kLeaves; ++leaf) {

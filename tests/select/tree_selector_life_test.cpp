@@ -24,7 +24,7 @@ using storage::kNotAStep;
 using Floats = std::vector<float>;
 using Leaves = std::vector<std::uint32_t>;
 
-constexpr SelectorSummary kNowhere{};
+constexpr SelectorSummary kNoOtherShards{};
 constexpr float kLargest = std::numeric_limits<float>::max();
 /// The smallest positive weight that a change of all weights gives.
 constexpr float kSmallest = std::numeric_limits<float>::min();
@@ -36,7 +36,7 @@ WeightRule rule(float alpha, InitialPriority initial = InitialPriority::MaximumI
 
 std::unique_ptr<TreeSelector> filled(const WeightRule& rule, const Floats& priorities) {
   auto selector = std::make_unique<TreeSelector>(rule, 1000);
-  selector->insert({0, priorities}, kNowhere);
+  selector->insert({0, priorities}, kNoOtherShards);
   return selector;
 }
 
@@ -102,7 +102,7 @@ void expect_weights(const TreeSelector& selector, const std::vector<double>& exp
   }
 }
 
-constexpr double kExactly = 0.0;
+constexpr double kExact = 0.0;
 constexpr double kTwoUlps = 0x1p-22;
 
 TEST(Decay, RoundsEachProductOnceHoweverOftenItComes) {
@@ -115,7 +115,7 @@ TEST(Decay, RoundsEachProductOnceHoweverOftenItComes) {
       weight = double{static_cast<float>(weight * double{0.999F})};
     }
     if (i % 1000 == 0) {
-      expect_weights(*selector, expected, kExactly);
+      expect_weights(*selector, expected, kExact);
     }
   }
 }
@@ -145,8 +145,8 @@ TEST(Decay, TakesWeightsUpToTheLargestFloat) {
   const auto selector = filled(rule(1.0F), {3e38F, 1.0F});
   selector->decay(0.5F);
   selector->update(Leaves{1}, Floats{3e38F});
-  selector->insert({2, Floats{kLargest}}, kNowhere);
-  expect_weights(*selector, {1.5e38F, 3e38F, kLargest}, kExactly);
+  selector->insert({2, Floats{kLargest}}, kNoOtherShards);
+  expect_weights(*selector, {1.5e38F, 3e38F, kLargest}, kExact);
 }
 
 TEST(Decay, TakesTheMaximumInTheBufferAlongButNotTheHighestSeen) {
@@ -155,17 +155,17 @@ TEST(Decay, TakesTheMaximumInTheBufferAlongButNotTheHighestSeen) {
   for (TreeSelector* const selector : {in_buffer.get(), ever.get()}) {
     selector->decay(0.25F);
     EXPECT_EQ(selector->summary().highest_seen, 8.0F);
-    selector->insert({2, Floats{kInitialPriority}}, kNowhere);
+    selector->insert({2, Floats{kInitialPriority}}, kNoOtherShards);
   }
-  expect_weights(*in_buffer, {2, 0.5, 2}, kExactly);
-  expect_weights(*ever, {2, 0.5, 8}, kExactly);
+  expect_weights(*in_buffer, {2, 0.5, 2}, kExact);
+  expect_weights(*ever, {2, 0.5, 8}, kExact);
 }
 
 TEST(Decay, NeverRaisesTheHighestSeenByRounding) {
   const auto selector = filled(rule(1.0F, InitialPriority::HighestSeen), {0.7F});
   for (int i = 0; i < 2000; ++i) {
     selector->decay(0.97F);
-    selector->insert({1, Floats{kInitialPriority}}, kNowhere);
+    selector->insert({1, Floats{kInitialPriority}}, kNoOtherShards);
     selector->update(Leaves{0}, Floats{0.7F});
   }
   EXPECT_EQ(selector->summary().highest_seen, 0.7F);
@@ -190,7 +190,7 @@ TEST(Decay, TakesALargeWeightInTheMiddleOfALongRun) {
   selector->decay(0.5F);
   Floats priorities(900, 2.0F);
   priorities[800] = 3e38F;
-  selector->insert({1, priorities}, kNowhere);
+  selector->insert({1, priorities}, kNoOtherShards);
   EXPECT_EQ(selector->summary().min_positive, 0.5F);
   selector->erase(801, 1);
   EXPECT_EQ(selector->summary().total, 0.5 + 899 * 2.0);
@@ -222,7 +222,7 @@ TEST(SetAlpha, WeighsAsIfTheNewOneHadBeenThereFromTheStart) {
     const double ratio = double{alpha} / 0.6;
     expect_weights(*selector, expected, kTwoUlps * (1 + ratio));
     EXPECT_NEAR(selector->summary().highest_seen / expected[3], 1.0, kTwoUlps * (1 + ratio));
-    selector->insert({2, Floats{7.0F, kInitialPriority}}, kNowhere);
+    selector->insert({2, Floats{7.0F, kInitialPriority}}, kNoOtherShards);
     expected[2] = std::pow(7.0, double{alpha});
     expected[3] = std::max(expected[3], expected[2]);
     expect_weights(*selector, expected, kTwoUlps * (1 + ratio));
@@ -232,8 +232,8 @@ TEST(SetAlpha, WeighsAsIfTheNewOneHadBeenThereFromTheStart) {
 TEST(SetAlpha, MovesTheWeightOfAConstant) {
   TreeSelector selector(rule(0.5F, InitialPriority::Constant), 8);
   selector.set_alpha(2.0F);
-  selector.insert({0, Floats{kInitialPriority, 3.0F}}, kNowhere);
-  expect_weights(selector, {16, 9}, kExactly);
+  selector.insert({0, Floats{kInitialPriority, 3.0F}}, kNoOtherShards);
+  expect_weights(selector, {16, 9}, kExact);
 }
 
 TEST(SetAlpha, StaysWithinAFloatsRange) {
@@ -244,7 +244,7 @@ TEST(SetAlpha, StaysWithinAFloatsRange) {
   EXPECT_EQ(selector->summary().highest_seen, kLargest);
   EXPECT_FALSE(selector->all_positive(Leaves{2}));
   // This value was accepted when the exponent was smaller.
-  selector->insert({3, Floats{1e30F}}, kNowhere);
+  selector->insert({3, Floats{1e30F}}, kNoOtherShards);
   EXPECT_TRUE(std::isfinite(selector->summary().total));
   EXPECT_EQ(selector->summary().max, kLargest);
 }
@@ -280,16 +280,16 @@ TEST(TreeSelector, TheMaximumRunsAlongAcrossLongRuns) {
     std::fill(expected.begin() + at, expected.end(), double{priority});
   }
   TreeSelector selector(rule(1.0F), 1500);
-  selector.insert({0, priorities}, kNowhere);
+  selector.insert({0, priorities}, kNoOtherShards);
   for (std::uint32_t leaf = 0; leaf < 1500; ++leaf) {
     ASSERT_EQ(selector.sum(leaf, 1), expected[leaf]) << "leaf " << leaf;
   }
 }
 
 /// Makes random calls, and compares the selector with plain arithmetic.
-class Life {
+class RandomCalls {
  public:
-  explicit Life(std::uint64_t seed) : rng_(seed) { insert(0, kLeaves); }
+  explicit RandomCalls(std::uint64_t seed) : rng_(seed) { insert(0, kLeaves); }
 
   void step() {
     const std::size_t kind = rng_.below(10);
@@ -317,7 +317,7 @@ class Life {
   /// Powers magnify the rounding errors of earlier changes.
   static constexpr double kTolerance = 2e-5;
 
-  [[nodiscard]] double least() const {
+  [[nodiscard]] double min_weight() const {
     double least = std::numeric_limits<double>::infinity();
     for (const double weight : weights_) {
       least = weight > 0.0 ? std::min(least, weight) : least;
@@ -347,7 +347,7 @@ class Life {
       }
       highest = std::max(highest, weight_now);
     }
-    selector_.insert({first, raw}, kNowhere);
+    selector_.insert({first, raw}, kNoOtherShards);
   }
 
   void update(std::size_t count) {
@@ -365,7 +365,7 @@ class Life {
   void decay() {
     const double any = rng_.chance(0.1) ? std::exp2(-50.0 * rng_.unit()) : 0.5 + 0.5 * rng_.unit();
     const auto factor = static_cast<float>(any);
-    if (least() < 0x1p-70) {
+    if (min_weight() < 0x1p-70) {
       return;  // Floats would overflow or underflow.
     }
     selector_.decay(factor);
@@ -375,7 +375,7 @@ class Life {
   }
 
   void set_alpha(float alpha) {
-    if (std::pow(least(), double{alpha} / double{alpha_}) < 0x1p-110) {
+    if (std::pow(min_weight(), double{alpha} / double{alpha_}) < 0x1p-110) {
       return;
     }
     selector_.set_alpha(alpha);
@@ -394,7 +394,7 @@ class Life {
 TEST(PriorityLife, IsPlainArithmeticWhateverTheOrderOfCalls) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Life life(seed);
+    RandomCalls life(seed);
     for (int i = 0; i < 100; ++i) {
       life.step();
       life.check();

@@ -8,9 +8,9 @@ namespace {
 TEST(Budget, WhatIsAboveTheCapacityIsNotToldToUsers) {
   Budget budget(5);
   budget.add(4);
-  EXPECT_EQ(budget.settled(), 4U);
+  EXPECT_EQ(budget.visible_steps(), 4U);
   budget.add(8);
-  EXPECT_EQ(budget.settled(), 5U);
+  EXPECT_EQ(budget.visible_steps(), 5U);
   EXPECT_EQ(budget.resident(), 12U);
 }
 

@@ -27,7 +27,7 @@ std::uint32_t add_one(ShardWorld& world, std::size_t s = 0) {
 
 TEST(DrawLimit, CountsWhatMayBeDrawnAndHowOften) {
   ShardWorld world({.max_times_sampled = 3});
-  const std::uint32_t chunk = world.add_closed({1.0F, kWithoutItem, 1.0F, ShardWorld::kMark});
+  const std::uint32_t chunk = world.add_closed({1.0F, kWithoutItem, 1.0F, ShardWorld::kNotAStep});
   world.ingest();
   EXPECT_EQ(world.shard().hints().items(), 2U);
   EXPECT_EQ(world.shard().hints().draws_left(), 6U);
@@ -103,7 +103,7 @@ TEST(DrawLimit, AnItemExhaustedBehindTheFrontMakesStepsBeforeItLeaveFirst) {
 
 /// An emptied open chunk would become a partial chunk, so it must not be emptied as a whole one.
 TEST(DrawLimit, AnOpenChunkThatIsAllExhaustedIsNoWholeChunk) {
-  ShardWorld world(limited({.chunks = 8, .capacity = 9, .most_partial = 1}));
+  ShardWorld world(limited({.chunks = 8, .capacity = 9, .max_partial = 1}));
   const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   const std::uint32_t second = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   world.ingest();
@@ -137,7 +137,7 @@ TEST(DrawLimit, AFilledChunkThatIsAllExhaustedLeavesFirst) {
 
 /// The number of partial chunks is limited, because they hold memory for steps that have left.
 TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
-  ShardWorld world(limited({.chunks = 8, .capacity = 12, .most_partial = 1}));
+  ShardWorld world(limited({.chunks = 8, .capacity = 12, .max_partial = 1}));
   const std::uint32_t first = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   const std::uint32_t second = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});
   const std::uint32_t third = world.add_closed({1.0F, 1.0F, 1.0F, 1.0F});

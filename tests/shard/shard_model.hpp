@@ -68,7 +68,7 @@ class ShardModel {
     }
     return part.untouched < part.first + options_.chunks ? part.untouched++ : storage::kNil;
   }
-  void hand_over(std::uint32_t c) { parts_[shard_of(c)].open.push_back(c); }
+  void leave_open(std::uint32_t c) { parts_[shard_of(c)].open.push_back(c); }
   void publish(std::uint32_t c, std::span<const float> rows) {
     chunks_[c].rows.insert(chunks_[c].rows.end(), rows.begin(), rows.end());
   }

@@ -7,9 +7,9 @@ namespace reprise::shard {
 namespace {
 
 /// Makes the same random calls on shards and on their model.
-class Duet {
+class ShardsAndModel {
  public:
-  Duet(const WorldOptions& options, RemoverModel::Rule rule, std::uint64_t seed)
+  ShardsAndModel(const WorldOptions& options, RemoverModel::Rule rule, std::uint64_t seed)
       : options_(options), world_(options), model_(options, rule), rng_(seed) {}
 
   void step() {
@@ -18,7 +18,7 @@ class Duet {
         take();
         break;
       case 1:
-        hand_over();
+        leave_open();
         break;
       case 2:
       case 3:
@@ -57,17 +57,17 @@ class Duet {
   }
 
  private:
-  static constexpr std::size_t kMostWriters = 3;
-  static constexpr std::size_t kMostDraws = 4;
-  static constexpr std::size_t kMostKeys = 60;
+  static constexpr std::size_t kMaxWriters = 3;
+  static constexpr std::size_t kMaxDraws = 4;
+  static constexpr std::size_t kMaxKeys = 60;
 
-  std::size_t any_shard() { return rng_.below(options_.shards); }
+  std::size_t random_shard() { return rng_.below(options_.shards); }
 
   void take() {
-    if (writers_.size() == kMostWriters) {
+    if (writers_.size() == kMaxWriters) {
       return;
     }
-    const std::size_t s = any_shard();
+    const std::size_t s = random_shard();
     const std::uint32_t chunk = world_.take(s);
     ASSERT_EQ(chunk, model_.take(s));
     if (chunk != storage::kNil) {
@@ -85,7 +85,7 @@ class Duet {
     std::vector<float> rows(std::min(room, rng_.below(4)));
     std::generate(rows.begin(), rows.end(), [&] {
       const std::size_t kind = rng_.below(10);
-      return kind < 3   ? ShardWorld::kMark
+      return kind < 3   ? ShardWorld::kNotAStep
              : kind < 5 ? ShardWorld::kInitial
                         : static_cast<float>(rng_.below(6));
     });
@@ -100,25 +100,25 @@ class Duet {
       writers_.erase(writers_.begin() + static_cast<std::ptrdiff_t>(writer));
     }
   }
-  void hand_over() {
+  void leave_open() {
     if (writers_.empty()) {
       return;
     }
     const std::size_t writer = rng_.below(writers_.size());
     const std::uint32_t chunk = writers_[writer];
     ASSERT_EQ(world_.ring(chunk), model_.ring(chunk, false));
-    world_.shard(world_.shard_of(chunk)).chunks().hand_over(chunk);
-    model_.hand_over(chunk);
+    world_.shard(world_.shard_of(chunk)).chunks().leave_open(chunk);
+    model_.leave_open(chunk);
     writers_.erase(writers_.begin() + static_cast<std::ptrdiff_t>(writer));
   }
   void ingest() {
-    const std::size_t s = any_shard();
+    const std::size_t s = random_shard();
     const std::size_t most = rng_.chance(0.5) ? 1 + rng_.below(2) : 1000;
     ASSERT_EQ(world_.ingest(s, most), model_.ingest(s, most));
   }
   void draw() {
-    const std::size_t s = any_shard();
-    if (draws_.size() == kMostDraws) {
+    const std::size_t s = random_shard();
+    if (draws_.size() == kMaxDraws) {
       return;
     }
     const ShardWorld::Draw draw = world_.draw(ShardWorld::kByPriority, 1 + rng_.below(8), s);
@@ -144,7 +144,7 @@ class Duet {
       drawn.push_back(place.chunk);
     }
     model_.sampled(s, drawn);
-    while (keys_.size() > kMostKeys) {
+    while (keys_.size() > kMaxKeys) {
       keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(rng_.below(keys_.size())));
     }
     draws_.push_back(draw);
@@ -161,7 +161,7 @@ class Duet {
     draws_.erase(draws_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   void update() {
-    const std::size_t s = any_shard();
+    const std::size_t s = random_shard();
     const auto weight = static_cast<float>(rng_.below(6));
     std::vector<ItemKey> mine;
     std::size_t live = 0;
@@ -212,12 +212,12 @@ TEST_P(ShardAgainstItsModel, AgreesAfterEveryRandomOperation) {
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     test::Rng rng(~seed);
-    Duet duet({.shards = rng.between(1, 3),
-               .chunks = static_cast<std::uint32_t>(rng.between(2, 6)),
-               .rows = static_cast<std::uint32_t>(rng.between(2, 9)),
-               .capacity = 3 * rng.between(1, 6),
-               .remover = RemoverModel::remover(GetParam())},
-              GetParam(), seed);
+    ShardsAndModel duet({.shards = rng.between(1, 3),
+                         .chunks = static_cast<std::uint32_t>(rng.between(2, 6)),
+                         .rows = static_cast<std::uint32_t>(rng.between(2, 9)),
+                         .capacity = 3 * rng.between(1, 6),
+                         .remover = RemoverModel::remover(GetParam())},
+                        GetParam(), seed);
     for (int i = 0; i < kSteps; ++i) {
       ASSERT_NO_FATAL_FAILURE(duet.step()) << "step " << i;
       if (i % 8 == 0) {

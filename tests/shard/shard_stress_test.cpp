@@ -14,7 +14,7 @@ constexpr std::size_t kCapacity = 16;
 /// as a data race.
 struct Payload {
   std::uint64_t id;
-  std::uint64_t proof;
+  std::uint64_t checksum;
 
   static Payload of(std::uint64_t id, Place place, std::uint64_t generation) {
     return {id, test::Rng(id + generation * 1024 + place.first * 64 + place.second).next()};
@@ -45,7 +45,7 @@ class WritingThread {
     }
     for (const std::uint32_t chunk : chunks) {
       if (chunk != storage::kNil) {
-        world_.shard().chunks().hand_over(chunk);
+        world_.shard().chunks().leave_open(chunk);
       }
     }
   }
@@ -75,7 +75,7 @@ class WritingThread {
     const Payload payload = Payload::of(rng_.next(), {chunk, row}, begun_[chunk] - 1);
     std::memcpy(world_.store.row(chunk, row), &payload, sizeof(payload));
     // The first row is context and no item, so that an error in the place of the first item shows.
-    const float priority = row == 0 ? ShardWorld::kMark : 1.0F;
+    const float priority = row == 0 ? ShardWorld::kNotAStep : 1.0F;
     world_.publish(chunk, std::span(&priority, 1));
     items_ += row == 0 ? 0U : 1U;
     if (rng_.chance(0.02)) {
@@ -87,7 +87,7 @@ class WritingThread {
       return false;
     }
     if (rng_.chance(0.03)) {
-      world_.shard().chunks().hand_over(chunk);
+      world_.shard().chunks().leave_open(chunk);
       return false;
     }
     return true;
@@ -104,7 +104,7 @@ class ReadingThread {
  public:
   ReadingThread(ShardWorld& world, std::uint64_t seed) : world_(world), rng_(seed) {}
 
-  void turn() {
+  void draw_and_check() {
     world_.ingest(0, 1 + rng_.below(4));
     const ShardWorld::Draw draw = world_.draw(ShardWorld::kByPriority, 1 + rng_.below(8));
     if (draw.total == 0.0) {
@@ -118,7 +118,7 @@ class ReadingThread {
       Payload payload{};
       std::memcpy(&payload, world_.store.row(chunk, row), sizeof(payload));
       const Payload intact = Payload::of(payload.id, {chunk, row}, draw.keys[i].generation());
-      torn_ += payload.proof == intact.proof ? 0U : 1U;
+      torn_ += payload.checksum == intact.checksum ? 0U : 1U;
       context_ += row == 0 ? 1U : 0U;
     }
     world_.unpin(draw);
@@ -162,13 +162,13 @@ void stress(const Remover& remover, std::size_t rows) {
   {
     std::jthread reading([&] {
       while (!done.load()) {
-        reader.turn();
+        reader.draw_and_check();
       }
     });
     std::jthread writing([&] { first.run(rows); });
     std::jthread writing_too([&] { second.run(rows); });
     for (int i = 0; i < 2000; ++i) {
-      helper.turn();
+      helper.draw_and_check();
     }
     writing.join();
     writing_too.join();

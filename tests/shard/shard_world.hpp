@@ -26,7 +26,7 @@ struct WorldOptions {
   InitialPriority initial = InitialPriority::MaximumInBuffer;
   Remover remover = Fifo{};
   std::uint32_t max_times_sampled = 0;
-  std::size_t most_partial = 4;
+  std::size_t max_partial = 4;
 };
 
 /// Shards over one store and one budget. The test makes the calls of writers and samplers itself.
@@ -37,7 +37,7 @@ class ShardWorld {
   static constexpr std::uint32_t kTag = 0x5a5;
   static constexpr std::size_t kByPriority = 0;
   static constexpr std::size_t kUniform = 1;
-  static constexpr float kMark = storage::kNotAStep;
+  static constexpr float kNotAStep = storage::kNotAStep;
   static constexpr float kInitial = storage::kInitialPriority;
 
   struct Draw {
@@ -60,7 +60,7 @@ class ShardWorld {
                           options.capacity / options.shards};
       shards_.push_back(
           std::make_unique<Shard>(store, budget, rules_, options.remover, extent, kTag,
-                                  Extras{options.max_times_sampled, options.most_partial}));
+                                  Extras{options.max_times_sampled, options.max_partial}));
     }
   }
 

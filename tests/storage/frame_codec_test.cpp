@@ -15,7 +15,7 @@ Frame noise(std::size_t bytes, std::uint32_t seed) {
 }
 
 /// A copy of a frame that differs in at most `places` bytes.
-Frame like(const Frame& key, std::uint32_t seed, std::size_t places) {
+Frame similar_frame(const Frame& key, std::uint32_t seed, std::size_t places) {
   std::mt19937 random(seed);
   Frame frame = key;
   for (std::size_t i = 0; i < places; ++i) {
@@ -56,7 +56,7 @@ TEST_P(FrameCodec, OneDecoderReadsFramesOfSeveralKeysInTurn) {
   FrameDecoder decoder;
   for (std::uint32_t i = 0; i < 10; ++i) {
     for (const Frame& key : keys) {
-      const Frame frame = like(key, i, 5);
+      const Frame frame = similar_frame(key, i, 5);
       Frame read;
       EXPECT_TRUE(decoder.decode(key, encoded(key, frame),
                                  [&](std::size_t at, std::span<const std::byte> piece) {
@@ -127,7 +127,7 @@ TEST_P(FrameCodec, WritesNothingBehindTheBytesOfAFrame) {
   FrameEncoder encoder;
   for (const std::size_t places : {std::size_t{0}, GetParam() / 40, GetParam() / 8, GetParam()}) {
     Frame to(GetParam() + 64, std::byte{0x3c});
-    encoder.encode(key, like(key, 3, places), to.data());
+    encoder.encode(key, similar_frame(key, 3, places), to.data());
     EXPECT_TRUE(
         std::all_of(to.end() - 64, to.end(), [](std::byte b) { return b == std::byte{0x3c}; }));
   }
@@ -135,7 +135,7 @@ TEST_P(FrameCodec, WritesNothingBehindTheBytesOfAFrame) {
 
 TEST_P(FrameCodec, ADamagedFrameIsRefusedOrOfItsSize) {
   const Frame key = noise(GetParam(), 1);
-  const Frame whole = encoded(key, like(key, 4, 20));
+  const Frame whole = encoded(key, similar_frame(key, 4, 20));
   std::mt19937 random(5);
   for (int i = 0; i < 2000; ++i) {
     Frame stored(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(random() % 3));
@@ -151,7 +151,7 @@ TEST_P(FrameCodec, ADamagedFrameIsRefusedOrOfItsSize) {
 
 TEST_P(FrameCodec, CutAndLengthenedFramesAreRefused) {
   const Frame key = noise(GetParam(), 1);
-  const Frame whole = encoded(key, like(key, 4, 20));
+  const Frame whole = encoded(key, similar_frame(key, 4, 20));
   Frame frame(GetParam());
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     EXPECT_FALSE(decode_frame(key, std::span(whole).first(bytes), frame)) << bytes;
@@ -221,12 +221,12 @@ TEST(FrameBlocks, AreNotLongerThanWhatTheyHold) {
 TEST(FrameRoom, PlacesOutsideOfItAreRefused) {
   const Frame key = noise(600, 1);
   Frame room = key;
-  const Frame stored = encoded(key, like(key, 2, 3));
+  const Frame stored = encoded(key, similar_frame(key, 2, 3));
   room.insert(room.end(), stored.begin(), stored.end());
   const auto bytes = static_cast<std::uint32_t>(stored.size());
   Frame frame(600);
   EXPECT_TRUE(read_frame(room, {600, bytes}, 0, frame));
-  EXPECT_EQ(frame, like(key, 2, 3));
+  EXPECT_EQ(frame, similar_frame(key, 2, 3));
   EXPECT_TRUE(read_frame(room, {0, 600}, 0, frame));
   EXPECT_EQ(frame, key);
   const FrameRef outside[] = {{601, bytes}, {600, bytes + 1}, {0xffffffff, 1}, {1, 0xffffffff}};

@@ -13,9 +13,9 @@ TEST(Sequel, GivesTheSlotOfTheStepThatWasAwaitedAndFound) {
   const std::uint32_t mark = Sequel::mark(7, 100);
   EXPECT_EQ(sequel.slot(mark), kNil);
   EXPECT_EQ(sequel.slot(0), kNil);
-  sequel.await(mark);
+  sequel.expect(mark);
   EXPECT_EQ(sequel.slot(mark), kNil);
-  sequel.found(mark, 4321);
+  sequel.resolve(mark, 4321);
   EXPECT_EQ(sequel.slot(mark), 4321U);
   EXPECT_EQ(sequel.word(), Sequel::word(mark, 4321));
   EXPECT_EQ(sequel.slot(Sequel::mark(7, 101)), kNil);
@@ -23,11 +23,11 @@ TEST(Sequel, GivesTheSlotOfTheStepThatWasAwaitedAndFound) {
 
 TEST(Sequel, IsNotReplacedByAWriterThatComesLate) {
   Sequel sequel;
-  sequel.await(Sequel::mark(7, 100));
-  sequel.await(Sequel::mark(8, 50));
-  sequel.found(Sequel::mark(7, 100), 1);
-  sequel.found(Sequel::mark(8, 50), 2);
-  sequel.found(Sequel::mark(8, 50), 3);
+  sequel.expect(Sequel::mark(7, 100));
+  sequel.expect(Sequel::mark(8, 50));
+  sequel.resolve(Sequel::mark(7, 100), 1);
+  sequel.resolve(Sequel::mark(8, 50), 2);
+  sequel.resolve(Sequel::mark(8, 50), 3);
   EXPECT_EQ(sequel.slot(Sequel::mark(8, 50)), 2U);
 }
 

@@ -31,7 +31,7 @@ class Digest {
 
 /// A random float from 2^-60 to 2^60, computed without library functions whose results may differ
 /// between platforms.
-float any_weight(base::Random& random) {
+float random_weight(base::Random& random) {
   const auto exponent = static_cast<std::uint32_t>(127 - 60 + random.next() % 120);
   return std::bit_cast<float>(exponent << 23U | static_cast<std::uint32_t>(random.next() >> 41U));
 }
@@ -47,7 +47,7 @@ std::uint64_t digest_of_tree(std::uint64_t seed) {
   for (int round = 0; round < 5; ++round) {
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       leaves[i] = static_cast<std::uint32_t>(random.next() % n);
-      weights[i] = random.next() % 4 == 0 ? 0.0F : any_weight(random);
+      weights[i] = random.next() % 4 == 0 ? 0.0F : random_weight(random);
     }
     tree.assign(leaves, weights);
     digest.add(tree.total());
@@ -69,10 +69,10 @@ std::uint64_t digest_of_weighing(std::uint64_t seed) {
   std::vector<float> priorities(1003);
   std::vector<double> probabilities(1003);
   std::vector<float> out(1003);
-  std::generate(priorities.begin(), priorities.end(), [&] { return any_weight(random); });
+  std::generate(priorities.begin(), priorities.end(), [&] { return random_weight(random); });
   priorities[5] = 0.0F;
   std::generate(probabilities.begin(), probabilities.end(),
-                [&] { return static_cast<double>(any_weight(random)); });
+                [&] { return static_cast<double>(random_weight(random)); });
   for (const float exponent : {0.0F, 0.37F, 0.5F, 0.6F, 1.0F, 2.5F}) {
     weigh(priorities, exponent, 1e-4F, out);
     std::for_each(out.begin(), out.end(), [&](float w) { digest.add(w); });

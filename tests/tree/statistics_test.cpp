@@ -28,13 +28,13 @@ constexpr std::size_t kMillion = std::size_t{1} << 20U;
 constexpr std::size_t kBatch = 512;
 
 /// Returns `full` at a test scale of 5 and above, and a fifth of it at 1.
-std::size_t up_to(std::size_t full) {
+std::size_t scaled_up_to(std::size_t full) {
   return std::min(full, test::scaled(full / 5, full / 100));
 }
 
 /// A tree of whole weights, a third of them 0, after a million updates.
-struct Updated {
-  explicit Updated(std::size_t leaves) : random(leaves), tree(leaves), weights(leaves) {
+struct UpdatedTree {
+  explicit UpdatedTree(std::size_t leaves) : random(leaves), tree(leaves), weights(leaves) {
     const auto weight = [&] { return whole_weight(random, 1000); };
     std::generate(weights.begin(), weights.end(), weight);
     tree.assign_run(0, weights);
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Leaves, TreeOf, testing::Values(kMillion, 8 * kMillion)
 
 TEST_P(TreeOf, GivesEachLeafExactlyItsIntegersAfterAMillionUpdates) {
   for_each_target([&] {
-    const Updated updated(GetParam());
+    const UpdatedTree updated(GetParam());
     // At a large scale, compare every leaf; else runs of leaves all over the tree and at both ends.
     const std::size_t stride = test::test_scale() >= 5.0 ? 1 : 8;
     std::vector<double> targets;
@@ -98,7 +98,7 @@ TEST_P(TreeOf, GivesEachLeafExactlyItsIntegersAfterAMillionUpdates) {
 TEST_P(TreeOf, PassesChiSquareAfterAMillionUpdates) {
   double worst = 0.0;
   for_each_target([&] {
-    Updated updated(GetParam());
+    UpdatedTree updated(GetParam());
     std::vector<double> probabilities;
     for (const float weight : updated.weights) {
       probabilities.push_back(static_cast<double>(weight) / updated.tree.total());
@@ -106,7 +106,7 @@ TEST_P(TreeOf, PassesChiSquareAfterAMillionUpdates) {
     std::vector<std::uint64_t> counts(updated.weights.size());
     Found found{std::vector<std::uint32_t>(kBatch), std::vector<float>(kBatch)};
     std::vector<double> targets(kBatch);
-    const std::size_t draws = up_to(10'000'000);
+    const std::size_t draws = scaled_up_to(10'000'000);
     for (std::size_t drawn = 0; drawn < draws; drawn += kBatch) {
       std::generate(targets.begin(), targets.end(),
                     [&] { return updated.random.uniform() * updated.tree.total(); });
@@ -131,7 +131,7 @@ TEST(TreeDrift, StaysBelowOneInATrillionAfterTenMillionUpdates) {
     WeightTree tree(kMillion);
     std::array<std::uint32_t, kBatch> places{};
     std::array<float, kBatch> values{};
-    const std::size_t updates = up_to(10'000'000);
+    const std::size_t updates = scaled_up_to(10'000'000);
     for (std::size_t done = 0; done < updates; done += kBatch) {
       for (std::size_t i = 0; i < kBatch; ++i) {
         places[i] = static_cast<std::uint32_t>(random.next() % kMillion);
@@ -208,7 +208,7 @@ TEST(TreeSpikes, CostNoRebuild) {
   // A few leaves of a tree of 1.4 GiB are in use. Summing all leaves again would touch 0.4 GiB of
   // nodes for the first time; sanitizers and the allocator may take a few MiB.
   constexpr std::size_t kLeaves = std::size_t{1} << 28U;
-  constexpr std::size_t kMost = std::size_t{64} << 20U;
+  constexpr std::size_t kMaxGrowthBytes = std::size_t{64} << 20U;
   WeightTree tree(kLeaves);
   std::vector<std::uint32_t> leaves;
   for (std::uint32_t i = 0; i < 20; ++i) {
@@ -221,7 +221,7 @@ TEST(TreeSpikes, CostNoRebuild) {
   for (int i = 0; i < 1000; ++i) {
     tree.assign(leaves, spikes);
     tree.assign(leaves, ones);
-    ASSERT_LT(resident_bytes(), before + kMost);
+    ASSERT_LT(resident_bytes(), before + kMaxGrowthBytes);
   }
   EXPECT_EQ(tree.total(), 20.0);
 }

@@ -20,7 +20,7 @@ std::vector<float> weighed(const std::vector<float>& priorities, float alpha, fl
 }
 
 /// A random float from 0 to the largest, including denormals.
-float any_priority(base::Random& random) {
+float random_priority(base::Random& random) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(random.next() % 0x7F800000U));
 }
 
@@ -43,7 +43,7 @@ TEST(Weigh, IsWithinTwoUlpsOfThePower) {
   for (const float alpha : {0.0F, 0.05F, 0.3F, 0.5F, 0.6F, 0.7F, 0.99F, 1.0F, 1.5F, 4.0F}) {
     const float epsilon = alpha < 0.65F ? 0.0F : 1e-4F;
     SCOPED_TRACE(testing::Message() << "alpha " << alpha << " epsilon " << epsilon);
-    std::generate(priorities.begin(), priorities.end(), [&] { return any_priority(random); });
+    std::generate(priorities.begin(), priorities.end(), [&] { return random_priority(random); });
     priorities[0] = kLargest;
     priorities[1] = kSmallest;
     priorities[2] = std::numeric_limits<float>::min();
@@ -106,7 +106,7 @@ TEST(Raise, IsWithinAnUlpOfThePowerAndWithinAFloatsRange) {
   std::vector<float> weights(20'000);
   for (const double exponent : {0.0, 0.1, 1.0 / 3, 0.5, 1.0, 1.25, 2.0, 8.0, 80.0}) {
     SCOPED_TRACE(testing::Message() << "exponent " << exponent);
-    std::generate(weights.begin(), weights.end(), [&] { return any_priority(random); });
+    std::generate(weights.begin(), weights.end(), [&] { return random_priority(random); });
     weights[0] = kLargest;
     weights[1] = kSmallest;
     weights[2] = kSmallestNormal;

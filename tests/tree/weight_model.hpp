@@ -33,11 +33,11 @@ class WeightModel {
     return weights_.empty() ? 0.0F : *std::max_element(weights_.begin(), weights_.end());
   }
   /// The leaves in which ascending targets fall.
-  std::vector<std::uint32_t> find(std::span<const double> rising) const {
+  std::vector<std::uint32_t> find(std::span<const double> ascending) const {
     std::vector<std::uint32_t> found;
     std::size_t leaf = 0;
     double end = weights_.empty() ? 0.0 : static_cast<double>(weights_[0]);
-    for (const double target : rising) {
+    for (const double target : ascending) {
       while (target >= end) {
         end += static_cast<double>(weights_.at(++leaf));
       }

@@ -11,7 +11,7 @@ namespace reprise::tree {
 namespace {
 
 /// Weights of any magnitude, including zeros, denormals and the largest float.
-rc::Gen<float> any_weight() {
+rc::Gen<float> random_weight() {
   return rc::gen::weightedOneOf<float>(
       {{2, rc::gen::just(0.0F)},
        {1, rc::gen::just(std::numeric_limits<float>::max())},
@@ -32,7 +32,7 @@ struct Write {
 };
 
 /// A write to a tree with `leaves` leaves: a batch in any order, or a run.
-rc::Gen<Write> any_write(std::uint32_t leaves) {
+rc::Gen<Write> random_write(std::uint32_t leaves) {
   return rc::gen::exec([leaves] {
     Write write;
     write.run = *rc::gen::arbitrary<bool>();
@@ -43,7 +43,7 @@ rc::Gen<Write> any_write(std::uint32_t leaves) {
       write.leaves.resize(std::min<std::size_t>(write.leaves.size(), leaves - first));
       std::iota(write.leaves.begin(), write.leaves.end(), first);
     }
-    write.weights = *rc::gen::container<std::vector<float>>(write.leaves.size(), any_weight());
+    write.weights = *rc::gen::container<std::vector<float>>(write.leaves.size(), random_weight());
     return write;
   });
 }
@@ -60,7 +60,7 @@ RC_GTEST_PROP(WeightTreeProperty, AnyHistoryEqualsWritingTheFinalWeightsOnce, ()
   const auto leaves = *rc::gen::inRange<std::uint32_t>(1, 2000);
   WeightTree tree(leaves);
   WeightModel model(leaves);
-  for (const Write& write : *rc::gen::container<std::vector<Write>>(any_write(leaves))) {
+  for (const Write& write : *rc::gen::container<std::vector<Write>>(random_write(leaves))) {
     apply(tree, write);
     for (std::size_t i = 0; i < write.leaves.size(); ++i) {
       model.weights()[write.leaves[i]] = write.weights[i];
@@ -76,8 +76,8 @@ RC_GTEST_PROP(WeightTreeProperty, AnyHistoryEqualsWritingTheFinalWeightsOnce, ()
 RC_GTEST_PROP(WeightTreeProperty, EveryDrawEndsOnAPositiveLeaf, ()) {
   const auto leaves = *rc::gen::inRange<std::uint32_t>(1, 2000);
   WeightTree tree(leaves);
-  apply(tree, *any_write(leaves));
-  apply(tree, *any_write(leaves));
+  apply(tree, *random_write(leaves));
+  apply(tree, *random_write(leaves));
   if (tree.total() > 0.0) {
     base::Random random(*rc::gen::arbitrary<std::uint64_t>());
     const Found found = find(tree, targets_for(tree.total(), 200, random));

@@ -10,7 +10,7 @@ namespace reprise::window {
 namespace {
 
 /// A memory resource that allocates until `refuses` is set.
-class StubbornResource final : public std::pmr::memory_resource {
+class RefusingResource final : public std::pmr::memory_resource {
  public:
   bool refuses = false;
   std::size_t allocations = 0;
@@ -53,7 +53,7 @@ struct Fixture {
   explicit Fixture(const Window& window = Transitions{.frame_stack = 2}, bool unique_frames = false)
       : store(schema_of_all_roles(), window::WindowSpec(window), &memory, unique_frames) {}
 
-  StubbornResource memory;
+  RefusingResource memory;
   BatchStore store;
 };
 

@@ -9,7 +9,7 @@ using Flags = std::vector<bool>;
 
 Options stream_options(Sequences window) {
   window.end = SequenceEnd::Continue;
-  return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
+  return SmallOptions{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
 template <class T>
@@ -19,19 +19,19 @@ auto slice(std::span<T> column, std::size_t item, std::size_t steps) {
 }
 
 /// A batch of this many items, without waiting.
-SampleResult drawn_of(Sampler& sampler, std::size_t items) {
-  return require_batch(sampler.sample(items, kAtOnce));
+SampleResult draw_items(Sampler& sampler, std::size_t items) {
+  return require_batch(sampler.sample(items, kNoWait));
 }
 
 /// The first steps of all items.
-Steps first_steps(Line& line) {
+Steps first_steps(NumberedBuffer& line) {
   (void)line.replay.size();
   const std::size_t items = line.replay.stats().items;
   if (items == 0) {
     return {};
   }
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(4 * items, kAtOnce));
+  const SampleResult batch = require_batch(sampler.sample(4 * items, kNoWait));
   std::set<std::uint64_t> found;
   for (std::size_t i = 0; i < batch->size(); ++i) {
     found.insert(batch->now(line.action)[i * batch->now(line.action).size() / batch->size()]);
@@ -46,27 +46,26 @@ TEST(Continued, WindowsOfEndsAloneFitInTheSmallestChunks) {
     for (const std::uint32_t stack : {1U, 3U}) {
       Options options = stream_options({.length = steps, .period = 1, .frame_stack = stack});
       options.chunk_steps = 2 * steps + stack;
-      Line line(options);
+      NumberedBuffer line(options);
       for (std::uint64_t number = 0; number < 40; ++number) {
         line.append(number, End::Truncated);
       }
-      EXPECT_EQ(first_steps(line), numbers_between(0, 41 - steps));
+      EXPECT_EQ(first_steps(line), number_range(0, 41 - steps));
     }
   }
   Options options = stream_options({.length = 3, .burn_in = 1, .frame_stack = 2});
   options.chunk_steps = 9;
   expect_refusal(
-      [&] { Line line(options); },
+      [&] { NumberedBuffer line(options); },
       {"chunk_steps is 9; allowed: 2 * (burn_in + length) + frame_stack = 8 + 2 = 10 to "});
 }
 
 TEST(Continued, PrioritiesAreOfTheItemsThatAnEpisodeDecides) {
-  Line line(stream_options({.length = 3, .period = 2}));
+  NumberedBuffer line(stream_options({.length = 3, .period = 2}));
   Writer writer = line.replay.writer();
   std::size_t items = 0;
   for (std::size_t steps = 1; steps < 12; ++steps) {
-    const std::vector<std::uint64_t> numbers =
-        numbers_between(100 * steps, 100 * steps + steps + 1);
+    const std::vector<std::uint64_t> numbers = number_range(100 * steps, 100 * steps + steps + 1);
     const std::vector<float> rewards(steps, 0.0F);
     const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
     const AnyValue values[] = {{AnyField(line.id), false, bytes(numbers)},
@@ -99,9 +98,9 @@ TEST(Continued, ValuesOfMutableColumnsReachTheirSteps) {
     writer.commit(number % 2 == 0 ? End::Terminated : End::Continue);
   }
   Sampler sampler = replay.sampler();
-  const auto drawn = [&] { return slice(drawn_of(sampler, 1)->now(latent), 0, 8); };
+  const auto drawn = [&] { return slice(draw_items(sampler, 1)->now(latent), 0, 8); };
   EXPECT_EQ(drawn(), (std::vector<float>{0, 0, 1, 1, 2, 2, 3, 3}));
-  const ItemKey key = drawn_of(sampler, 1)->keys()[0];
+  const ItemKey key = draw_items(sampler, 1)->keys()[0];
   const std::vector<float> values{10, 11, 12, 13, 14, 15, 16, 17};
   EXPECT_EQ(replay.update({&key, 1}, latent, values).applied, 1U);
   EXPECT_EQ(drawn(), values);
@@ -126,7 +125,7 @@ TEST(Continued, AnUpdateLeavesTheBurnInToTheItemBefore) {
   Sampler sampler = replay.sampler();
   std::map<std::uint64_t, ItemKey> found;  // By first step.
   while (found.size() < 2) {
-    const SampleResult batch = drawn_of(sampler, 1);
+    const SampleResult batch = draw_items(sampler, 1);
     found[batch->now(id)[0]] = batch->keys()[0];
   }
   const std::vector<ItemKey> keys{found.at(0), found.at(2)};
@@ -144,11 +143,11 @@ TEST(Continued, AnUpdateLeavesTheBurnInToTheItemBefore) {
 }
 
 TEST(Continued, ItemsThatAreGoneHaveNoFlags) {
-  Line line(stream_options({.length = 2, .period = 1}));
+  NumberedBuffer line(stream_options({.length = 2, .period = 1}));
   line.append(1, End::Terminated);
   line.append(2, End::Truncated);
   Sampler sampler = line.replay.sampler();
-  const ItemKey key = drawn_of(sampler, 1)->keys()[0];
+  const ItemKey key = draw_items(sampler, 1)->keys()[0];
   Batch batch = line.replay.make_batch(1);
   line.replay.gather({&key, 1}, batch);
   EXPECT_EQ(slice(batch.is_first(), 0, 2), Flags(2, true));
@@ -161,12 +160,12 @@ TEST(Continued, ItemsThatAreGoneHaveNoFlags) {
 }
 
 TEST(Continued, RefusesWhatDoesNotFit) {
-  Line line(stream_options({.length = 2, .period = 1}));
+  NumberedBuffer line(stream_options({.length = 2, .period = 1}));
   expect_refusal(
       [&] { auto sampler = line.replay.sampler({.unique_frames = true}); },
       {"SamplerOptions::unique_frames: window is Sequences with end = Continue; allowed: none"});
   expect_refusal(
-      [] { Line large(stream_options({.length = 32000, .burn_in = 768})); },
+      [] { NumberedBuffer large(stream_options({.length = 32000, .burn_in = 768})); },
       {"Sequences::end is Continue, and burn_in + length is 32768; allowed: at most 32767"});
   Schema schema;
   schema.observation<float>("x");
@@ -175,7 +174,7 @@ TEST(Continued, RefusesWhatDoesNotFit) {
       [&] { ReplayBuffer replay(schema, stream_options({.length = 2})); },
       {"field 'is_first' has the name of what batches of Sequences with end = Continue have"});
   EXPECT_THROW((void)line.replay.hindsight(line.id, {}), std::invalid_argument);
-  Line other(Small{.window = Sequences{.length = 2}});
+  NumberedBuffer other(SmallOptions{.window = Sequences{.length = 2}});
   expect_refusal<std::logic_error>(
       [&] { (void)other.replay.make_batch(1).is_first(); },
       {"is_first, terminated and truncated: allowed with Sequences of end = Continue"});

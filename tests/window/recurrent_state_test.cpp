@@ -14,11 +14,11 @@ namespace {
 using FirstNumbers = std::set<std::uint64_t>;
 
 Options recurrent_options(const Sequences& window) {
-  return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
+  return SmallOptions{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
 /// The numbers of the first steps of a batch's items. Checks the recurrent states of each item.
-FirstNumbers checked_items(const RecurrentLine& line, const Batch& batch) {
+FirstNumbers checked_items(const RecurrentNumberedBuffer& line, const Batch& batch) {
   FirstNumbers numbers;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     numbers.insert(line.expect_states(batch, i));
@@ -29,7 +29,7 @@ FirstNumbers checked_items(const RecurrentLine& line, const Batch& batch) {
 TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
   for (const SequenceEnd end : {SequenceEnd::ZeroPad, SequenceEnd::Drop, SequenceEnd::Overlap}) {
     const Sequences window{.length = 4, .period = 3, .end = end};
-    RecurrentLine line(recurrent_options(window));
+    RecurrentNumberedBuffer line(recurrent_options(window));
     Writer writer = line.replay.writer();
     for (std::uint64_t i = 0; i < 10; ++i) {
       SCOPED_TRACE(testing::Message() << "step " << i << ", end " << static_cast<int>(end));
@@ -42,13 +42,13 @@ TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
                 CommitStatus::Committed);
     }
     Sampler sampler = line.replay.sampler();
-    const SampleResult batch = require_batch(sampler.sample(64, kAtOnce));
+    const SampleResult batch = require_batch(sampler.sample(64, kNoWait));
     EXPECT_TRUE(checked_items(line, *batch).contains(3));
   }
 }
 
 TEST(RecurrentState, LeftOutWhereItMayBeIsNotWhatAnErrorNames) {
-  RecurrentLine line(recurrent_options({.length = 2, .period = 2}));
+  RecurrentNumberedBuffer line(recurrent_options({.length = 2, .period = 2}));
   Writer writer = line.replay.writer();
   line.append(writer, 0);
   writer.now(line.action) = 1;
@@ -56,14 +56,14 @@ TEST(RecurrentState, LeftOutWhereItMayBeIsNotWhatAnErrorNames) {
 }
 
 TEST(RecurrentState, IsRefusedWithTransitions) {
-  Options options = Small{};
+  Options options = SmallOptions{};
   expect_refusal(
-      [&] { RecurrentLine line(options); },
+      [&] { RecurrentNumberedBuffer line(options); },
       {"field 'lstm'", "recurrent state", "window is Transitions", "Sequences", "a column"});
 }
 
 TEST(RecurrentState, OfAnotherSchemaIsRefused) {
-  RecurrentLine line(recurrent_options({.length = 2}));
+  RecurrentNumberedBuffer line(recurrent_options({.length = 2}));
   Schema other;
   const auto column = other.column<float>("column", {2, 3});
   Writer writer = line.replay.writer();
@@ -73,7 +73,7 @@ TEST(RecurrentState, OfAnotherSchemaIsRefused) {
 }
 
 TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
-  RecurrentLine line(recurrent_options({.length = 2, .period = 2}));
+  RecurrentNumberedBuffer line(recurrent_options({.length = 2, .period = 2}));
   Writer writer = line.replay.writer();
   std::vector<float> lstm(6);
   std::vector<std::uint8_t> gates(5);
@@ -96,12 +96,12 @@ TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
       },
       {"field 'gate' is missing as now"});
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(12, kAtOnce));
+  const SampleResult batch = require_batch(sampler.sample(12, kNoWait));
   EXPECT_EQ(checked_items(line, *batch), (FirstNumbers{20, 22, 24}));
 }
 
 TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
-  RecurrentLine line(recurrent_options({.length = 2, .period = 2}));
+  RecurrentNumberedBuffer line(recurrent_options({.length = 2, .period = 2}));
   constexpr std::size_t kEnvironments = 3;
   VectorWriter writers(line.replay, kEnvironments);
   const auto number = [](std::size_t e, std::uint64_t t) { return 100 * e + t; };
@@ -132,7 +132,7 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
     EXPECT_EQ(writers.commit(ends), CommitStatus::Committed);
   }
   Sampler sampler = line.replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(32, kAtOnce));
+  const SampleResult batch = require_batch(sampler.sample(32, kNoWait));
   EXPECT_EQ(checked_items(line, *batch), (FirstNumbers{0, 2, 100, 102, 200, 202}));
 }
 
@@ -145,13 +145,13 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-struct Use {
+struct MemoryUse {
   std::size_t touched;   ///< `Stats::touched_bytes`.
   std::size_t resident;  ///< Growth of the process's memory, in bytes.
 };
 
 /// Measures the memory of a full buffer whose steps have a large recurrent state or column.
-Use use_of(Schema schema, const auto& state, const Sequences& window) {
+MemoryUse measure_memory(Schema schema, const auto& state, const Sequences& window) {
   const auto id = schema.observation<std::uint64_t>("id");
   Options options = recurrent_options(window);
   options.capacity_steps = 4000;
@@ -180,8 +180,8 @@ TEST(RecurrentState, TakesTheMemoryOfItemsAndNotOfSteps) {
   const auto column = with_column.column<float>("lstm", {2, kBytes / sizeof(float) / 2});
   Schema with_state;
   const auto state = with_state.recurrent_state<float>("lstm", {2, kBytes / sizeof(float) / 2});
-  const Use in_rows = use_of(with_column, column, window);
-  const Use in_items = use_of(with_state, state, window);
+  const MemoryUse in_rows = measure_memory(with_column, column, window);
+  const MemoryUse in_items = measure_memory(with_state, state, window);
   EXPECT_GE(in_rows.touched, 4000 * kBytes);
   EXPECT_GE(in_items.touched, 4000 / 40 * kBytes) << "what is stored counts";
   EXPECT_LE(in_items.touched, in_rows.touched / 20) << "40 steps have one state";
@@ -253,7 +253,7 @@ TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
   core->shards().drain();
   sampler::SamplerCore sampler(core, {});
   sampler.own().reserve(64);
-  ASSERT_EQ(sampler.sample(sampler.own(), 0, 64, kAtOnce).code, SampleStatus::Code::Ok);
+  ASSERT_EQ(sampler.sample(sampler.own(), 0, 64, kNoWait).code, SampleStatus::Code::Ok);
   std::set<std::uint64_t> seen;
   for (std::size_t i = 0; i < 64; ++i) {
     const std::uint64_t first = sampler.batch().now(id)[3 * i];

@@ -6,13 +6,13 @@ namespace {
 using Numbers = std::vector<std::uint64_t>;
 
 Options options_with(const Sequences& window) {
-  return Small{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
+  return SmallOptions{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
 /// Draws one batch of n items, or of 4 * items if n is 0, which has every item if they weigh the
 /// same.
 const Batch& all_of(Sampler& sampler, std::size_t items, std::size_t n = 0) {
-  const SampleResult batch = sampler.sample(n == 0 ? 4 * items : n, kAtOnce);
+  const SampleResult batch = sampler.sample(n == 0 ? 4 * items : n, kNoWait);
   EXPECT_TRUE(batch);
   return *batch;
 }
@@ -32,7 +32,7 @@ TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
     writer.commit();
   }
   Sampler sampler = replay.sampler();
-  const SampleResult batch = require_batch(sampler.sample(1, kAtOnce));
+  const SampleResult batch = require_batch(sampler.sample(1, kNoWait));
   EXPECT_EQ(batch->shape(frame), (std::vector<std::size_t>{1, 3, 2, 2}));
   EXPECT_EQ(batch->next(frame)[0], 10);
   EXPECT_EQ(batch->next(frame)[11], 33);
@@ -74,8 +74,8 @@ TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
         filled(Sequences{.length = kLength, .period = 5, .n_step = n_step, .discount = 0.97F});
     Sampler of_steps = steps->sampler();
     Sampler of_whole = whole->sampler();
-    const SampleResult singles = of_steps.sample(kSteps, kAtOnce);
-    const SampleResult items = of_whole.sample(6, kAtOnce);
+    const SampleResult singles = of_steps.sample(kSteps, kNoWait);
+    const SampleResult items = of_whole.sample(6, kNoWait);
     ASSERT_TRUE(singles && items);
     std::size_t compared = 0;
     for (std::size_t i = 0; i < items->size(); ++i) {
@@ -96,7 +96,7 @@ TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
 }
 
 TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
-  Line line(options_with({.length = 2, .period = 2, .n_step = 1}));
+  NumberedBuffer line(options_with({.length = 2, .period = 2, .n_step = 1}));
   line.append_many(1, 4);
   Sampler sampler = line.replay.sampler();
   const ItemKey key = all_of(sampler, 2).keys()[0];

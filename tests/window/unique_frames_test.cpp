@@ -146,9 +146,9 @@ TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
       fill(writer.next(frame), step + 1);
       writer.commit(step % 37 == 36 ? End::Truncated : End::Continue);
     }
-    auto with =
-        replay.sampler({.seed = 1, .unique_frames = true, .parallel_gather_bytes = kGatherAlone});
-    auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kGatherAlone});
+    auto with = replay.sampler(
+        {.seed = 1, .unique_frames = true, .parallel_gather_bytes = kNoParallelGather});
+    auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kNoParallelGather});
     const auto unique = with.sample(items);
     const auto whole = without.sample(items);
     ASSERT_GE(unique->frames(frame).size(), std::size_t{4} << 20U) << "it goes past the caches";

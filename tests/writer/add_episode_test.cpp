@@ -10,7 +10,7 @@ struct Episode {
     std::iota(numbers.begin(), numbers.end(), first);
   }
   /// The values of these steps' fields, the same that `Line::append` writes.
-  [[nodiscard]] std::vector<AnyValue> values(const Line& line) const {
+  [[nodiscard]] std::vector<AnyValue> values(const NumberedBuffer& line) const {
     const auto bytes = std::as_bytes(std::span(numbers));
     return {{AnyField(line.reward), false, std::as_bytes(std::span(rewards))},
             {AnyField(line.id), false, bytes},
@@ -23,11 +23,11 @@ struct Episode {
 };
 
 Options options_of(const Window& window) {
-  return Small{.window = window, .episode_index = true, .key_tag = 3};
+  return SmallOptions{.window = window, .episode_index = true, .key_tag = 3};
 }
 
 /// The items of an episode as lists of numbers, which a failing test prints.
-std::vector<std::vector<std::uint64_t>> items_of(Line& line, std::uint64_t episode) {
+std::vector<std::vector<std::uint64_t>> items_of(NumberedBuffer& line, std::uint64_t episode) {
   std::vector<std::vector<std::uint64_t>> items;
   const Batch batch = line.replay.episodes().gather(episode, 0, 20);
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -42,8 +42,8 @@ std::vector<std::vector<std::uint64_t>> items_of(Line& line, std::uint64_t episo
 class AddEpisode : public testing::TestWithParam<End> {};
 
 TEST_P(AddEpisode, IsItsStepsOneAfterTheOther) {
-  Line many(options_of(Transitions{.n_step = 3}));
-  Line single(options_of(Transitions{.n_step = 3}));
+  NumberedBuffer many(options_of(Transitions{.n_step = 3}));
+  NumberedBuffer single(options_of(Transitions{.n_step = 3}));
   for (const std::uint64_t first : {0U, 100U, 200U}) {
     const Episode episode(first, 10);
     std::size_t taken = 0;
@@ -60,7 +60,7 @@ TEST_P(AddEpisode, IsItsStepsOneAfterTheOther) {
     EXPECT_EQ(items_of(many, many.writer().episode_id()),
               items_of(single, single.writer().episode_id()));
   }
-  expect_accounted(many.replay);
+  expect_steps_add_up(many.replay);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ends, AddEpisode,
@@ -68,16 +68,17 @@ INSTANTIATE_TEST_SUITE_P(Ends, AddEpisode,
 
 /// Options with a queue of 4 items, which holds writers until items are drawn.
 Options queue_of_4(InitialPriority initial) {
-  return Small{.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = initial}},
-               .max_times_sampled = 1,
-               .episode_index = true,
-               .rate_limiter = Queue{.size = 4}};
+  return SmallOptions{
+      .selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F, .initial = initial}},
+      .max_times_sampled = 1,
+      .episode_index = true,
+      .rate_limiter = Queue{.size = 4}};
 }
 
 constexpr float kGone = -1.0F;
 
 /// Expects the first episode's items to have these priorities, or to be gone where it is kGone.
-void expect_priorities(Line& line, const std::vector<float>& expected) {
+void expect_priorities(NumberedBuffer& line, const std::vector<float>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::optional<ItemKey> key = line.replay.episodes().find(0, i);
     ASSERT_EQ(key.has_value(), expected[i] != kGone) << i;
@@ -90,7 +91,7 @@ void expect_priorities(Line& line, const std::vector<float>& expected) {
 }
 
 TEST(AddEpisode, GoesOnBehindTheStepsThatWereTakenWithTheirPriorities) {
-  Line line(queue_of_4(InitialPriority::FromCaller));
+  NumberedBuffer line(queue_of_4(InitialPriority::FromCaller));
   Writer writer = line.replay.writer({.timeout = 0ns});
   const Episode episode(0, 6);
   const std::vector<float> priorities{1, 2, 3, 4, 5, 6};

@@ -8,7 +8,7 @@ class AddTransition : public testing::Test {
  protected:
   using State = std::array<float, 2>;
 
-  AddTransition() : replay_(schema_, Small{}), writer_(replay_.writer()) {}
+  AddTransition() : replay_(schema_, SmallOptions{}), writer_(replay_.writer()) {}
 
   CommitStatus add(const State& from, std::int32_t action, float reward, const State& to, End end) {
     return writer_.add_transition(end, now(state_, from), now(action_, action),
@@ -86,9 +86,9 @@ TEST(AddTransitionThatIsRefused, CutsNoEpisode) {
   Schema schema;
   const auto state = schema.observation<float>("state");
   const auto discount = schema.discount("discount");
-  ReplayBuffer replay(schema,
-                      Small{.window = Transitions{.n_step = 2},
-                            .selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
+  ReplayBuffer replay(
+      schema, SmallOptions{.window = Transitions{.n_step = 2},
+                           .selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
   Writer writer = replay.writer();
   const auto add = [&](float from, float kept, End end) {
     return writer.add_transition(end, now(state, from), now(discount, kept),

@@ -97,13 +97,13 @@ std::vector<std::byte> content(ReplayBuffer& replay, std::size_t episodes, std::
   return bytes;
 }
 
-Options windowed(const Window& window) {
-  return Small{.capacity_steps = 700,
-               .window = window,
-               .episode_index = true,
-               .chunk_steps = 17,
-               .shards = 2,
-               .key_tag = 5};
+Options options_with(const Window& window) {
+  return SmallOptions{.capacity_steps = 700,
+                      .window = window,
+                      .episode_index = true,
+                      .chunk_steps = 17,
+                      .shards = 2,
+                      .key_tag = 5};
 }
 
 /// Appends the same transitions in pieces of several sizes, one by one, and by a writer that begins
@@ -114,9 +114,9 @@ TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   const Schema schema = schema_of_arrays();
   const Sequences windows[] = {{.length = 4, .period = 2}, {.length = 3, .burn_in = 2}};
   for (const Sequences& window : windows) {
-    ReplayBuffer one(schema, windowed(window));
-    ReplayBuffer other(schema, windowed(window));
-    ReplayBuffer plain(schema, windowed(window));
+    ReplayBuffer one(schema, options_with(window));
+    ReplayBuffer other(schema, options_with(window));
+    ReplayBuffer plain(schema, options_with(window));
     Writer many = one.writer();
     Writer single = other.writer();
     Writer by_hand = plain.writer();
@@ -150,7 +150,7 @@ TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
     const auto there = content(one, many.episode_id() + 1, 40);
     EXPECT_EQ(there, content(other, many.episode_id() + 1, 40));
     EXPECT_EQ(there, content(plain, many.episode_id() + 1, 40));
-    expect_accounted(one);
+    expect_steps_add_up(one);
   }
 }
 
@@ -180,10 +180,11 @@ class NumberedTransitions : public testing::Test {
     }
   }
   static Options options() {
-    return Small{.max_times_sampled = 1, .episode_index = true, .rate_limiter = Queue{.size = 4}};
+    return SmallOptions{
+        .max_times_sampled = 1, .episode_index = true, .rate_limiter = Queue{.size = 4}};
   }
 
-  Line line_{options()};
+  NumberedBuffer line_{options()};
   std::vector<std::uint64_t> numbers_;
   std::vector<float> rewards_ = std::vector<float>(kCount, 1.0F);
   std::vector<End> ends_;
@@ -228,7 +229,7 @@ TEST_F(NumberedTransitions, AreSeenWhileTheWriterWaitsForTheLimiter) {
 TEST(AddTransitionsThatAreRefused, ChangeNothing) {
   constexpr std::size_t kCount = 20;
   const Schema schema = schema_of_arrays();
-  ReplayBuffer replay(schema, windowed(Sequences{.length = 4, .period = 2}));
+  ReplayBuffer replay(schema, options_with(Sequences{.length = 4, .period = 2}));
   Writer writer = replay.writer();
   Arrays arrays(kCount);
   std::size_t taken = 0;
@@ -258,9 +259,9 @@ TEST(AddTransitionsThatAreRefused, ChangeNothing) {
 TEST(AddTransitionsThatAreRefused, ForWantOfPrioritiesAreThoseThatDecideItems) {
   Schema schema;
   const auto state = schema.observation<float>("state");
-  ReplayBuffer replay(schema,
-                      Small{.window = Transitions{.n_step = 3},
-                            .selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
+  ReplayBuffer replay(
+      schema, SmallOptions{.window = Transitions{.n_step = 3},
+                           .selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
   Writer writer = replay.writer();
   const std::vector<float> states{1, 2, 3, 4, 5};
   const std::vector<End> ends(4, End::Continue);
@@ -278,7 +279,7 @@ TEST(AddTransitionsThatAreRefused, NameTheTransitionThatIsNotFinite) {
   Schema schema;
   const auto state = schema.observation<float>("state");
   schema.require_finite();
-  ReplayBuffer replay(schema, Small{});
+  ReplayBuffer replay(schema, SmallOptions{});
   Writer writer = replay.writer();
   const std::vector<float> states{1, 2, 3, std::nanf(""), 5};
   const std::vector<End> ends(4, End::Continue);

@@ -7,8 +7,8 @@ constexpr std::size_t kEnvironments = 3;
 
 /// Simulators that count their steps: environment e observes 10,000 e + 100 * (episode) + (step).
 struct Simulators {
-  explicit Simulators(AutoReset how,
-                      const Options& options = Small{.capacity_steps = 2000, .episode_index = true})
+  explicit Simulators(AutoReset how, const Options& options = SmallOptions{.capacity_steps = 2000,
+                                                                           .episode_index = true})
       : mode(how), line(options), writers(line.replay, kEnvironments, {.timeout = 0ns}, how) {
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       seen.push_back(10'000 * e);
@@ -53,7 +53,7 @@ struct Simulators {
   }
 
   AutoReset mode;
-  Line line;
+  NumberedBuffer line;
   VectorWriter writers;
   std::vector<std::uint64_t> seen;
   std::vector<std::uint64_t> actions;
@@ -115,15 +115,15 @@ INSTANTIATE_TEST_SUITE_P(Modes, AutoResets,
 /// The queue of 4 holds the writer after some environments' steps; the repeated call appends the
 /// others.
 TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
-  Simulators world(GetParam(), Small{.capacity_steps = 2000,
-                                     .max_times_sampled = 1,
-                                     .episode_index = true,
-                                     .rate_limiter = Queue{.size = 4}});
+  Simulators world(GetParam(), SmallOptions{.capacity_steps = 2000,
+                                            .max_times_sampled = 1,
+                                            .episode_index = true,
+                                            .rate_limiter = Queue{.size = 4}});
   Sampler sampler = world.line.replay.sampler();
   world.writers.begin(world.first());
   std::map<std::uint64_t, std::uint64_t> rows;
   const auto drain = [&] {
-    while (const SampleResult batch = sampler.sample(1, kAtOnce)) {
+    while (const SampleResult batch = sampler.sample(1, kNoWait)) {
       rows.emplace(batch->now(world.line.id)[0], batch->next(world.line.id)[0]);
     }
   };
@@ -188,7 +188,7 @@ TEST_P(AutoResets, BeginAnewWhatASimulatorIsResetWithin) {
 /// An environment whose only step ended has none either after that commit or after `begin`.
 TEST(AutoReset, ThatIsBegunAnewRepeatsNoCommit) {
   Simulators world(AutoReset::SameStep,
-                   Small{.max_times_sampled = 1, .rate_limiter = Queue{.size = 1}});
+                   SmallOptions{.max_times_sampled = 1, .rate_limiter = Queue{.size = 1}});
   Sampler sampler = world.line.replay.sampler();
   world.writers.begin(world.first());
   world.step(std::vector{End::Terminated, End::Continue, End::Continue});
@@ -199,7 +199,7 @@ TEST(AutoReset, ThatIsBegunAnewRepeatsNoCommit) {
   world.writers.begin(world.first());
   world.step(std::vector(kEnvironments, End::Continue));
   while (world.append() != CommitStatus::Committed) {
-    ASSERT_TRUE(sampler.sample(1, kAtOnce));
+    ASSERT_TRUE(sampler.sample(1, kNoWait));
   }
   EXPECT_EQ(world.line.replay.stats().committed_steps, 1 + kEnvironments);
 }
@@ -272,7 +272,7 @@ TEST(AutoReset, BeginsWithAllObservationsAndANextStepNeedsOne) {
   Schema schema;
   const auto eye = schema.observation<float>("eye");
   const auto ear = schema.observation<float>("ear");
-  ReplayBuffer replay(schema, Small{});
+  ReplayBuffer replay(schema, SmallOptions{});
   VectorWriter writers(replay, 1, {}, AutoReset::NextStep);
   writers.await_resets();
   const float value = 0.0F;
@@ -285,7 +285,7 @@ TEST(AutoReset, BeginsWithAllObservationsAndANextStepNeedsOne) {
   EXPECT_TRUE(writers.in_episode(0) && !writers.resetting(0));
   Schema blind;
   blind.reward("reward");
-  ReplayBuffer bandit(blind, Small{});
+  ReplayBuffer bandit(blind, SmallOptions{});
   expect_refusal([&] { (void)VectorWriter(bandit, 1, {}, AutoReset::NextStep); },
                  {"VectorWriter", "NextStep", "observations"});
 }

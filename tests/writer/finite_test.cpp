@@ -9,7 +9,7 @@ namespace {
 struct Checked {
   explicit Checked(bool on = true) {
     schema.require_finite(on);
-    replay.emplace(schema, Small{.max_writers = 2});
+    replay.emplace(schema, SmallOptions{.max_writers = 2});
   }
   /// Writes a step in which all checked values are `value`.
   void write(Writer& writer, float value) const {
@@ -129,7 +129,7 @@ TEST(Finite, IsAskedOfFloatsOf16Bits) {
   const auto half = schema.observation<Float16>("half", {2});
   const auto brain = schema.observation<BFloat16>("brain");
   schema.require_finite();
-  ReplayBuffer replay(schema, Small{});
+  ReplayBuffer replay(schema, SmallOptions{});
   Writer writer = replay.writer();
   writer.begin_episode();
   writer.now(half)[0] = writer.now(half)[1] = Float16{0xfbff};  // The lowest finite number.

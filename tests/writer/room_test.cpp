@@ -79,7 +79,7 @@ class NoRoom : public testing::Test {
     return all;
   }
 
-  void expect_accounted() {
+  void expect_steps_add_up() {
     const Stats stats = core_->stats();
     EXPECT_EQ(stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps,
               stats.committed_steps);
@@ -107,7 +107,7 @@ TEST_F(NoRoom, AWriterThatPollsDoesNotWaitToEndAnEpisode) {
   EXPECT_TRUE(writer->poll_end());
   EXPECT_FALSE(writer->in_episode());
   EXPECT_EQ(*numbers().rbegin(), committed - 1) << "the last one is an item, as the episode ended";
-  expect_accounted();
+  expect_steps_add_up();
 }
 
 TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsAChunk) {
@@ -126,7 +126,7 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   }
   EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 4U);
 
-  holder.let_go();
+  holder.release();
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
   std::uint64_t number = committed + 1;
   for (; number < committed + 4; ++number) {
@@ -136,18 +136,18 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   EXPECT_EQ(append(*writer, number + 1, End::Terminated), CommitStatus::Committed);
   EXPECT_EQ(size(), kCapacity);
   EXPECT_EQ(numbers(), between(number + 2 - kCapacity, number + 2)) << "none lost, none twice";
-  expect_accounted();
+  expect_steps_add_up();
 }
 
 /// Ends a wait after it has allowed `left` more looks.
-class Patience final : public WaitHook {
+class LimitedLooksHook final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
   int left = 0;
 };
 
 TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
-  Patience hook;
+  LimitedLooksHook hook;
   auto writer = this->writer(kNoTimeout, &hook);
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t number = append_until_full(*writer);
@@ -162,20 +162,20 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   EXPECT_EQ(waits.timeouts, 0U);
   EXPECT_GE(waits.longest, 150ms);
 
-  holder.let_go();
+  holder.release();
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
   EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
 /// When it is asked for the second time, makes room and ends the wait all the same.
-class LetsGoAndRefuses final : public WaitHook {
+class ReleasesAndRefusesHook final : public WaitHook {
  public:
-  explicit LetsGoAndRefuses(LockHolder& holder) : holder_(holder) {}
+  explicit ReleasesAndRefusesHook(LockHolder& holder) : holder_(holder) {}
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     if (waited == 0ns) {
       return true;
     }
-    holder_.let_go();
+    holder_.release();
     return false;
   }
 
@@ -185,7 +185,7 @@ class LetsGoAndRefuses final : public WaitHook {
 
 TEST_F(NoRoom, AHookThatEndsTheWaitIsObeyedThoughThereIsAChunkByThen) {
   LockHolder holder(core_->shards()[0].mutex);
-  LetsGoAndRefuses hook(holder);
+  ReleasesAndRefusesHook hook(holder);
   auto writer = this->writer(kNoTimeout, &hook);
   std::uint64_t number = 0;
   CommitStatus status = CommitStatus::Committed;
@@ -204,12 +204,12 @@ TEST_F(NoRoom, AStepThatWasNotTakenIsForgottenWithItsEpisode) {
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   ASSERT_EQ(append(*writer, committed), CommitStatus::TimedOut);
-  holder.let_go();
+  holder.release();
   writer->begin_episode();
   EXPECT_EQ(core_->slots().committed(), committed);
   EXPECT_EQ(size(), kCapacity) << "the open items were decided in a chunk that could be had now";
   EXPECT_EQ(numbers(), between(committed - kCapacity, committed));
-  expect_accounted();
+  expect_steps_add_up();
 }
 
 TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
@@ -217,7 +217,7 @@ TEST_F(NoRoom, AWriterDestroyedWithoutAChunkDropsItsOpenItemsAndSaysSo) {
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   writer.reset();  // The destructor waits a second for a chunk.
-  holder.let_go();
+  holder.release();
   EXPECT_GE(core_->shards().writers_for_chunk.stats().longest, 1s) << "it does not give up at once";
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U) << "n_step - 1 items were open";
   EXPECT_EQ(core_->slots().alive(), 0U);
@@ -238,12 +238,12 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   writer->begin_episode();  // The episode before has no steps, so the call does not wait.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
-  holder.let_go();
+  holder.release();
   EXPECT_EQ(writer->commit(End::Terminated, {}), CommitStatus::Committed);
   EXPECT_EQ(size(), kCapacity);
   EXPECT_EQ(core_->slots().committed(), committed + 1);
   EXPECT_TRUE(numbers().contains(1000));
-  expect_accounted();
+  expect_steps_add_up();
 }
 
 class NoRoomInAStream : public NoRoom {
@@ -265,11 +265,11 @@ TEST_F(NoRoomInAStream, AnEpisodeBeginsAtOnceAndTheStreamGoesOn) {
   writer->begin_episode();
   EXPECT_EQ(waits(), before);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
-  holder.let_go();
+  holder.release();
   ASSERT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
   EXPECT_EQ(core_->counters.dropped_steps.load(), 0U);
   EXPECT_EQ(size(), kCapacity);
-  expect_accounted();
+  expect_steps_add_up();
   sampler::SamplerCore sampler(core_, {});
   sampler.own().reserve(256);
   ASSERT_EQ(sampler.sample(sampler.own(), 0, 256, {.timeout = 0ns}).code, SampleStatus::Code::Ok);
@@ -285,10 +285,10 @@ TEST_F(NoRoomInAStream, AWriterIsDestroyedAtOnceAsNoItemBeginsWithItsOpenSteps) 
   const std::uint64_t before = waits();
   writer.reset();
   EXPECT_EQ(waits(), before);
-  holder.let_go();
+  holder.release();
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(size(), kCapacity);
-  expect_accounted();
+  expect_steps_add_up();
 }
 
 TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
@@ -303,9 +303,9 @@ TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
   actor.join();
   EXPECT_EQ(append(*writer, number), CommitStatus::Closed);
   EXPECT_EQ(core_->slots().committed(), number) << "what was said to be committed is";
-  holder.let_go();
+  holder.release();
   writer.reset();
-  expect_accounted();
+  expect_steps_add_up();
 }
 
 }  // namespace

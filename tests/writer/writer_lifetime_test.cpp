@@ -4,7 +4,7 @@ namespace reprise::test {
 namespace {
 
 TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append(writer, 0);
   writer.begin_episode();
@@ -16,8 +16,9 @@ TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
 }
 
 TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {
-  Line line(Small{.rate_limiter = SampleToInsertRatio{
-                      .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 1000.0}});
+  NumberedBuffer line(
+      SmallOptions{.rate_limiter = SampleToInsertRatio{
+                       .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 1000.0}});
   for (std::uint64_t i = 0; i < 100; ++i) {
     Writer writer = line.replay.writer({.timeout = {}});
     ASSERT_EQ(line.append(writer, i, End::Terminated), CommitStatus::Committed)
@@ -26,7 +27,7 @@ TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {
 }
 
 TEST(WriterLifetime, IsRefusedBeyondMaxWritersAliveAndWelcomeAgainWhenOneLeaves) {
-  Line line;
+  NumberedBuffer line;
   std::vector<Writer> writers;
   for (int i = 0; i < 8; ++i) {
     writers.push_back(line.replay.writer());
@@ -39,14 +40,14 @@ TEST(WriterLifetime, IsRefusedBeyondMaxWritersAliveAndWelcomeAgainWhenOneLeaves)
 }
 
 TEST(WriterLifetime, RefusesANegativeTimeout) {
-  Line line;
+  NumberedBuffer line;
   expect_refusal([&] { (void)line.replay.writer({.timeout = std::chrono::nanoseconds(-1)}); },
                  {"timeout", "-1"});
   EXPECT_EQ(line.replay.stats().writers, 0U);
 }
 
 TEST(WriterLifetime, OutlivesItsBufferWhichThenReadsAsClosed) {
-  std::optional<Line> line(std::in_place);
+  std::optional<NumberedBuffer> line(std::in_place);
   Writer writer = line->replay.writer();
   Writer idle = line->replay.writer();
   const auto id = line->id;
@@ -68,7 +69,8 @@ TEST(WriterLifetime, OutlivesItsBufferWhichThenReadsAsClosed) {
 }
 
 TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) {
-  Line line(Options{.capacity_steps = 1'000'000, .selectors = {kRaw}, .max_writers = 4096});
+  NumberedBuffer line(
+      Options{.capacity_steps = 1'000'000, .selectors = {kRawProportional}, .max_writers = 4096});
   std::vector<Writer> writers;
   for (int w = 0; w < 4096; ++w) {
     writers.push_back(line.replay.writer());
@@ -83,7 +85,7 @@ TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) 
   }
   EXPECT_EQ(line.replay.size(), 1'000'000U);
   EXPECT_EQ(line.replay.stats().committed_steps, kRounds * 4096);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
   Sampler sampler = line.replay.sampler({.seed = 4});
   for (int i = 0; i < 20; ++i) {
     const SampleResult batch = require_batch(sampler.sample(512));
@@ -93,12 +95,12 @@ TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) 
   }
   writers.clear();
   EXPECT_EQ(line.replay.size(), 1'000'000U);
-  expect_accounted(line.replay);
+  expect_steps_add_up(line.replay);
 }
 
 #ifdef REPRISE_DCHECK
 TEST(WriterLifetime, ASecondThreadInsideIsNoticed) {
-  Line line(Small{.rate_limiter = SampleToInsertRatio{.error_buffer = 8.0}});
+  NumberedBuffer line(SmallOptions{.rate_limiter = SampleToInsertRatio{.error_buffer = 8.0}});
   Writer writer = line.replay.writer();
   std::jthread actor([&] {
     for (std::uint64_t number = 0; line.append(writer, number) == CommitStatus::Committed;) {

@@ -9,7 +9,7 @@ namespace {
 TEST(WriterProgress, NeverWaitsForAShardsLock) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  Options options = Small{.shards = 2};
+  Options options = SmallOptions{.shards = 2};
   const auto core = std::make_shared<buffer::BufferCore>(schema, options);
   const std::size_t slot = core->slots().take().value();
   writer::WriterCore writer(core, slot, {.timeout = 5ms});
@@ -34,7 +34,7 @@ TEST(WriterProgress, NeverWaitsForAShardsLock) {
 TEST(WriterProgress, BesideALockThatIsHeldTakesNoMoreMemoryThanUsual) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  const auto core = std::make_shared<buffer::BufferCore>(schema, Small{.shards = 2});
+  const auto core = std::make_shared<buffer::BufferCore>(schema, SmallOptions{.shards = 2});
   writer::WriterCore writer(core, core->slots().take().value(), {});
   writer.begin_episode();
   const auto commit = [&](int steps) {
@@ -56,7 +56,7 @@ constexpr std::size_t kLargestBlock = 256;  ///< Inserts that a writer books at 
 TEST(WriterProgress, KeepsTheRatioBesideALockThatHidesHowManyItemsThereAre) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
-  Options options = Small{.capacity_steps = 1000, .chunk_steps = 2000};
+  Options options = SmallOptions{.capacity_steps = 1000, .chunk_steps = 2000};
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 100.0};
   const auto core = std::make_shared<buffer::BufferCore>(schema, options);
@@ -80,7 +80,7 @@ TEST(SamplerProgress, NoStepThatIsEnoughGoesUnnoticed) {
   Rng rng(kSeed);
   const std::size_t rounds = scaled(4000, 100);
   for (std::size_t round = 0; round < rounds; ++round) {
-    Line line;
+    NumberedBuffer line;
     Sampler sampler = line.replay.sampler();
     std::atomic<bool> started = false;
     SampleStatus status;

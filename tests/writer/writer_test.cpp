@@ -5,11 +5,11 @@ namespace reprise::test {
 namespace {
 
 Options n_step_options(std::uint32_t n_step) {
-  return Small{.window = Transitions{.n_step = n_step, .discount = 0.5F}, .chunk_steps = 16};
+  return SmallOptions{.window = Transitions{.n_step = n_step, .discount = 0.5F}, .chunk_steps = 16};
 }
 
 TEST(Writer, RefusesToAppendOutsideAnEpisode) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   EXPECT_FALSE(writer.in_episode());
   expect_refusal<std::logic_error>([&] { (void)writer.now(line.id); }, {"begin_episode"});
@@ -23,7 +23,7 @@ TEST(Writer, RefusesToAppendOutsideAnEpisode) {
 }
 
 TEST(Writer, RefusesAnEndThatIsNone) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 3);
   const std::uint64_t episode = writer.episode_id();
@@ -41,11 +41,11 @@ TEST(Writer, RefusesAnEndThatIsNone) {
       words);
   EXPECT_EQ(writer.episode_id(), episode) << "nothing has begun";
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 4));
+  EXPECT_EQ(line.numbers(), number_range(0, 4));
 }
 
 TEST(Writer, NamesTheFieldLeftUnwrittenAndKeepsTheStepToBeMended) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   writer.begin_episode();
   writer.now(line.action) = 3;
@@ -70,12 +70,12 @@ TEST(Writer, NamesTheFieldLeftUnwrittenAndKeepsTheStepToBeMended) {
   writer.next(line.id) = 6;
   EXPECT_EQ(writer.commit(End::Truncated), CommitStatus::Committed);
 
-  EXPECT_EQ(line.numbers(), numbers_between(3, 6));
+  EXPECT_EQ(line.numbers(), number_range(3, 6));
   EXPECT_EQ(line.replay.stats().committed_steps, 3U);
 }
 
 TEST(Writer, ACommitMakesNextTheNow) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append(writer, 41);
   EXPECT_EQ(std::as_const(writer).episode_steps(), 1U);
@@ -83,7 +83,7 @@ TEST(Writer, ACommitMakesNextTheNow) {
 }
 
 TEST(Writer, RefusesTheWrongNumberOfPriorities) {
-  Line line(n_step_options(2));
+  NumberedBuffer line(n_step_options(2));
   Writer writer = line.replay.writer();
   const std::array<float, 3> ones = {1.0F, 1.0F, 1.0F};
   const auto commit = [&](End end, std::size_t count) {
@@ -102,7 +102,7 @@ TEST(Writer, RefusesTheWrongNumberOfPriorities) {
 }
 
 TEST(Writer, RefusesABadPriorityAndKeepsTheStepToBeMended) {
-  Line line(n_step_options(2));
+  NumberedBuffer line(n_step_options(2));
   Writer writer = line.replay.writer();
   line.append(writer, 0);
   for (const float bad : {kNaN, kInfinity, -kInfinity, -1.0F, -1e-30F}) {
@@ -121,7 +121,7 @@ TEST(Writer, RefusesABadPriorityAndKeepsTheStepToBeMended) {
 }
 
 TEST(Writer, RefusesAPriorityWhoseWeightOverflows) {
-  Line line(Small{.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}}});
+  NumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}}});
   Writer writer = line.replay.writer();
   EXPECT_THROW((void)line.append(writer, 0, 1e30F), std::invalid_argument);
   EXPECT_EQ(writer.episode_steps(), 0U);
@@ -132,7 +132,7 @@ TEST(Writer, RefusesAPriorityWhoseWeightOverflows) {
 TEST(Writer, RefusesADiscountOutsideZeroToOne) {
   Schema schema;
   const Discount discount = schema.discount("discount");
-  ReplayBuffer replay(schema, Small{});
+  ReplayBuffer replay(schema, SmallOptions{});
   Writer writer = replay.writer();
   writer.begin_episode();
   for (const float bad : {-0.5F, 1.5F, kNaN}) {
@@ -147,13 +147,13 @@ TEST(Writer, RefusesADiscountOutsideZeroToOne) {
 }
 
 TEST(Writer, MovesWithItsEpisode) {
-  Line line;
+  NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append(writer, 0);
   Writer moved = std::move(writer);
   EXPECT_TRUE(moved.in_episode());
   line.append(moved, 1, End::Terminated);
-  EXPECT_EQ(line.numbers(), numbers_between(0, 2));
+  EXPECT_EQ(line.numbers(), number_range(0, 2));
   EXPECT_EQ(line.replay.stats().writers, 1U);
   moved = line.replay.writer();
   EXPECT_EQ(line.replay.stats().writers, 1U) << "the one assigned over is gone";

@@ -48,12 +48,14 @@ class Network(nn.Module):
         self.body = nn.Sequential(*layers, nn.Flatten())
         flat = channels * size * size
         self.value = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-        self.gain = nn.Sequential(nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, actions))
+        self.advantage = nn.Sequential(
+            nn.Linear(flat, hidden), nn.ReLU(), nn.Linear(hidden, actions)
+        )
 
     def forward(self, stacks):
         seen = self.body(stacks.float() / 255)
-        gain = self.gain(seen)
-        return self.value(seen) + gain - gain.mean(1, keepdim=True)
+        advantage = self.advantage(seen)
+        return self.value(seen) + advantage - advantage.mean(1, keepdim=True)
 
 
 class Learner:
@@ -105,7 +107,7 @@ class Games:
         self.greedy = exponents >= exponents[-1] * 0.75
         self.frames = self.envs.reset(seed=options.seed)[0][:, 0]
         self.stacks = torch.from_numpy(np.repeat(self.frames[:, None], STACK, 1)).to(options.device)
-        self.over = np.zeros(options.environments, bool)
+        self.ended = np.zeros(options.environments, bool)
         self.scores = np.zeros(options.environments)
         self.steps = 0
         self.returns = []  # (steps so far, return) of each episode of the games that explore least.
@@ -123,12 +125,12 @@ class Games:
         frames = torch.from_numpy(self.frames).to(self.stacks.device)
         self.stacks = torch.cat((self.stacks[:, 1:], frames[:, None]), 1)
         # The call after an end resets that game and returns its first frame.
-        for i in np.flatnonzero(self.over):
+        for i in np.flatnonzero(self.ended):
             self.stacks[i] = frames[i]
-        self.steps += int((~self.over).sum())
+        self.steps += int((~self.ended).sum())
         self.scores += reward
-        self.over = terminated | truncated
-        for i in np.flatnonzero(self.over):
+        self.ended = terminated | truncated
+        for i in np.flatnonzero(self.ended):
             if self.greedy[i]:
                 self.returns.append((self.steps, self.scores[i]))
             self.scores[i] = 0
@@ -139,7 +141,7 @@ class Games:
         return float(np.mean(last)) if last else math.nan
 
 
-class Share:
+class Stopwatch:
     """Sums the seconds spent within its `with` blocks."""
 
     seconds = 0.0
@@ -173,16 +175,16 @@ def train(options):
     writers = replay.vector_writer(games.envs)
     writers.begin(frame=games.frames)
     batches = loader(replay, options.batch, device=options.device, beta=BETA, seed=options.seed)
-    replaying, owed = Share(), 0.0
+    replay_time, updates_due = Stopwatch(), 0.0
     started = printed_at = time.perf_counter()
 
-    def figures():
+    def status_line():
         seconds = time.perf_counter() - started
         gigabytes = replay.stats()["touched_bytes"] / max(len(replay), 1) * 1e6 / 1e9
         return (
             f"{seconds:5.0f} s {games.steps:8} steps, return {games.mean_return():6.1f}; "
             f"{SKIP * games.steps / seconds:6.0f} frames/s, {learner.updates / seconds:5.1f} "
-            f"updates/s; replay: {100 * replaying.seconds / seconds:4.1f}% of the time, "
+            f"updates/s; replay: {100 * replay_time.seconds / seconds:4.1f}% of the time, "
             f"{gigabytes:.2f} GB per million steps"
         )
 
@@ -191,23 +193,23 @@ def train(options):
             before = games.steps
             action = games.choose(learner.online)
             reward, end = games.step(action)
-            with replaying:
+            with replay_time:
                 writers.append(action=action, reward=reward, next_frame=games.frames, end=end)
             if len(replay) >= options.begin:
-                owed += (games.steps - before) * options.updates_per_step
-            while owed >= 1:
-                with replaying:
+                updates_due += (games.steps - before) * options.updates_per_step
+            while updates_due >= 1:
+                with replay_time:
                     batch = next(batches)
                 errors = learner.learn(batch)
-                with replaying:
+                with replay_time:
                     batches.update_priorities(batch.item_keys, errors)
-                owed -= 1
+                updates_due -= 1
             if time.perf_counter() - printed_at > options.say_every:
                 printed_at = time.perf_counter()
-                print(figures(), flush=True)
+                print(status_line(), flush=True)
             if len(games.returns) >= EPISODES and games.mean_return() >= options.target:
                 break
-    print(figures())
+    print(status_line())
     return games
 
 

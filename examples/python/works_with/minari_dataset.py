@@ -8,10 +8,10 @@ import reprise.minari
 env = minari.DataCollector(gymnasium.make("CartPole-v1"))
 for episode in range(10):
     env.reset(seed=episode)
-    over = False
-    while not over:
+    done = False
+    while not done:
         _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-        over = terminated or truncated
+        done = terminated or truncated
 dataset = env.create_dataset("cartpole/random-v0", algorithm_name="random")
 
 replay = reprise.minari.load(dataset)

@@ -35,7 +35,7 @@ struct BatchView {
     const std::uint32_t* begins = nullptr;
     std::uint32_t last = 0;
     std::size_t step_bytes = 0;  ///< Distance from the stack of a step to that of the next one.
-    std::size_t one_bytes = 0;   ///< The size of the stack of one step.
+    std::size_t step_stack_bytes = 0;  ///< The size of the stack of one step.
   };
 
   std::size_t size = 0;
@@ -60,9 +60,9 @@ struct BatchView {
   bool* truncated = nullptr;
 
   /// The values of one of these three columns. Throws `std::logic_error` if the batch has none.
-  [[nodiscard]] std::span<bool> of_stream(bool* column) const {
+  [[nodiscard]] std::span<bool> stream_column(bool* column) const {
     if (column == nullptr) {
-      refuse_stream();
+      refuse_stream_column();
     }
     return {column, size * steps};
   }
@@ -97,7 +97,7 @@ struct BatchView {
   void check_role(int which, AnyField field) const;
   [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
   [[noreturn]] static void refuse_missing(int which);
-  [[noreturn]] static void refuse_stream();
+  [[noreturn]] static void refuse_stream_column();
 };
 
 struct BatchDeleter {

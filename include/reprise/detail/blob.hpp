@@ -38,6 +38,6 @@ class Blob {
 };
 
 /// Makes a blob of `size` bytes, of unspecified values, in memory that the blob's reader can map.
-using Room = std::function<Blob(std::size_t size)>;
+using BlobAllocator = std::function<Blob(std::size_t size)>;
 
 }  // namespace reprise

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """Converts a whole number, also 1e6, to int. ValueError for fractions and below `least`."""
+def whole_number(name: str, value: Any, minimum: int = 1) -> int:
+    """Converts a whole number, also 1e6, to int. ValueError for fractions and below `minimum`."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     try:
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} is {value!r}; allowed: whole numbers from {least}") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}; allowed: whole numbers from {least}")
+        raise ValueError(f"{name} is {value!r}; allowed: whole numbers from {minimum}") from None
+    if number < minimum:
+        raise ValueError(f"{name} is {number}; allowed: whole numbers from {minimum}")
     return number
 
 

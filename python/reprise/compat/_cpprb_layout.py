@@ -185,7 +185,7 @@ class Layout:
         ended = self._done is not None and bool(np.any(values[self._done.field][i]))
         return reprise.End.TERMINATED if ended else reprise.End.CONTINUE
 
-    def before_first(self, fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def first_observations(self, fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The observations that begin an episode with `Nstep`."""
         first = (value.field for value in self.values_of if value.field.startswith("next_"))
         return {field.removeprefix("next_"): fields[field] for field in first}
@@ -199,5 +199,5 @@ class Layout:
             return summed.reshape((-1, *value.shape)).astype(value.dtype, copy=False)
         return batch[value.key]
 
-    def nothing(self) -> dict[str, NDArray[Any]]:
+    def empty_batch(self) -> dict[str, NDArray[Any]]:
         return {value.name: np.empty((0, *value.shape), value.dtype) for value in self.values_of}

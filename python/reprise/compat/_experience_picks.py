@@ -33,19 +33,19 @@ class Picks(Records):
 
     def get_pick_policy(self) -> tuple[int, bool]:
         """`pick_len` and `allow_short_seq`."""
-        return self._pick_len, self._short
+        return self._pick_len, self._allow_short
 
     def set_elimination_policy(self, second_chance_elimination: bool) -> None:
         """Chooses `Fifo`, or `SecondChance`, which spares chunks used since its last look."""
         with self._lock:
-            self._before_first("set_elimination_policy")
+            self._check_not_recorded("set_elimination_policy")
             self._second_chance = bool(second_chance_elimination)
 
     def new_pick_selector(self, pick_selector_class: PickSelector | str | _Selector) -> int:
         """Adds a selector, also one of reprise, and returns its handle, from 1; the uniform one is
         0."""
         with self._lock:
-            self._before_first("new_pick_selector")
+            self._check_not_recorded("new_pick_selector")
             if isinstance(pick_selector_class, (PickSelector, str)):
                 PickSelector(pick_selector_class)  # Raises ValueError for an unknown name.
                 self._selectors.append(reprise.MaxHeap(initial=_NEW))
@@ -62,7 +62,7 @@ class Picks(Records):
         """Does nothing, because a selector lives as long as the buffer."""
         self._selector("del_pick_selector", h_ps)
 
-    def _before_first(self, call: str) -> None:
+    def _check_not_recorded(self, call: str) -> None:
         if self._replay is not None:
             raise RuntimeError(f"{call}: allowed before the first record alone")
 
@@ -87,7 +87,7 @@ class Picks(Records):
         with self._lock:
             place = self._selector("get_random_batch", h_ps)
             batch_size = whole_number("batch_size", batch_size)
-            picks = self._picks()
+            picks = self._pick_count()
             if picks == 0 or picks <= batch_size * valid_sample_rate:
                 return None
             greedy = isinstance(self._selectors[place], _WITHOUT_CHANCE)
@@ -123,7 +123,7 @@ class Picks(Records):
         self._drawn[place] = (found[6].copy(), found[7].copy(), keys)
         return found
 
-    def _picks(self) -> int:
+    def _pick_count(self) -> int:
         if self._replay is None:
             return 0
         len(self._replay)  # Ingests recorded steps.
@@ -166,7 +166,7 @@ class Picks(Records):
         `set_elimination_policy`."""
         with self._lock:
             place = self._selector("reset_priorities", h_ps)
-            picks = self._picks()
+            picks = self._pick_count()
             if place == _UNIFORM or self._replay is None or picks == 0:
                 return
             every = (

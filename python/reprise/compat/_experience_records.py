@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass
-class Known:
+class StoredEpisode:
     """An episode that may have steps in the buffer: its id there, and how many it was given."""
 
     episode: int
@@ -54,7 +54,7 @@ class Episode:
     reward: float = 0.0
 
 
-def _of_each(name: str, value: Any, count: int) -> Sequence[Any]:
+def _split_by_episode(name: str, value: Any, count: int) -> Sequence[Any]:
     """Splits a list, tuple or array by episode; any other value belongs to each of them."""
     if not isinstance(value, (list, tuple)) and np.ndim(value) == 0:
         return [value] * count
@@ -81,7 +81,7 @@ class Records:
         self._pick_len = (
             1 if pick_len is None or pick_len == -1 else whole_number("pick_len", pick_len)
         )
-        self._short = bool(allow_short_seq) and allow_short_seq != -1
+        self._allow_short = bool(allow_short_seq) and allow_short_seq != -1
         self._state_dtype, self._action_dtype = np.dtype(state_dtype), np.dtype(action_dtype)
         self._max_open = whole_number("max_open_episodes", max_open_episodes)
         self._seed = random.getrandbits(63) if seed is None else seed
@@ -98,8 +98,8 @@ class Records:
         self._open: OrderedDict[int, Episode] = OrderedDict()
         self._idle: list[reprise.Writer] = []
         self._writers = 0
-        # Episodes by handle; the one that `_forget_gone` has not looked at for longest comes first.
-        self._known: OrderedDict[int, Known] = OrderedDict()
+        # Episodes by handle; the one that `_drop_evicted` has not looked at for longest comes first.
+        self._known: OrderedDict[int, StoredEpisode] = OrderedDict()
         self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
 
     def new_episode(self) -> int:
@@ -133,7 +133,7 @@ class Records:
                 return self._record(h_epi, self._step(state, action, reward, final_state))
             count = len(h_epi)
             given = {"state": state, "action": action, "reward": reward, "final_state": final_state}
-            values = [_of_each(name, value, count) for name, value in given.items()]
+            values = [_split_by_episode(name, value, count) for name, value in given.items()]
             for handle in h_epi:
                 self._check_stored(handle)
             steps = [self._step(*step) for step in zip(*values)]
@@ -181,8 +181,8 @@ class Records:
         if episode.writer is None:
             episode.writer = self._take_writer()
             episode.writer.begin_episode(state=step.state)
-            self._known[handle] = Known(episode.writer.episode_id)
-            self._forget_gone()
+            self._known[handle] = StoredEpisode(episode.writer.episode_id)
+            self._drop_evicted()
         else:
             self._append(handle, episode, step.state, reprise.End.CONTINUE)
         episode.action, episode.reward = step.action, step.reward
@@ -206,7 +206,7 @@ class Records:
         )
         self._known[handle].steps += 1
 
-    def _forget_gone(self) -> None:
+    def _drop_evicted(self) -> None:
         """Drops handles of which the buffer has no step left.
 
         Each episode in the buffer has at least one step, so if there are more handles than steps,
@@ -249,16 +249,16 @@ class Records:
             schema,
             self._capacity,
             window=reprise.Sequences(
-                length=self._pick_len, period=1, end="overlap" if self._short else "drop"
+                length=self._pick_len, period=1, end="overlap" if self._allow_short else "drop"
             ),
             selectors=self._selectors,
             remover=reprise.SecondChance() if self._second_chance else reprise.Fifo(),
             episode_index=True,
             max_writers=self._max_open,
         )
-        self._use(replay)
+        self._set_buffer(replay)
 
-    def _use(self, replay: reprise.ReplayBuffer) -> None:
+    def _set_buffer(self, replay: reprise.ReplayBuffer) -> None:
         self._replay = replay
         self._samplers = [
             replay.selector(place).sampler(seed=self._seed + place)

@@ -104,7 +104,7 @@ class MinSegmentTree(_Tree):
 
     def min(self, start: int = 0, end: int | None = None) -> float:
         """The minimum of the elements from `start` to before `end`; of all by default."""
-        least = self._tree.min(*self._range(start, end))
-        return math.inf if least == _INFINITE else least
+        minimum = self._tree.min(*self._range(start, end))
+        return math.inf if minimum == _INFINITE else minimum
 
     reduce = min

@@ -56,17 +56,17 @@ _FORMAT = 1  # The version number in cpprb's files.
 _NSTEP = {False: "without", True: "with"}
 
 
-def _whole(
+def _complete_columns(
     columns: Mapping[str, NDArray[Any]],
-    elsewhere: Mapping[int, Mapping[str, Any]],
+    overrides: Mapping[int, Mapping[str, Any]],
     next_of: Sequence[str] | None,
 ) -> dict[str, NDArray[Any]]:
     """Completes the columns of a cpprb file. The next value of most rows is the value of the row
-    after; `elsewhere` has the other ones, by row."""
+    after; `overrides` has the other ones, by row."""
     made = {name: np.array(values) for name, values in columns.items()}
     for name in next_of or ():
         made[f"next_{name}"] = np.roll(made[name], -1, axis=0)
-    for row, values in elsewhere.items():
+    for row, values in overrides.items():
         for name, value in values.items():
             made[name][row] = value
     return made
@@ -75,7 +75,7 @@ def _whole(
 class ReplayBuffer:
     """A ring of the `size` latest steps, each a value for every name of `env_dict`."""
 
-    _FINDS_STEPS = False  # Whether the buffer has an episode index.
+    _EPISODE_INDEX = False  # Whether the buffer has an episode index.
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class ReplayBuffer:
             self._size,
             window=reprise.Transitions(n_step=self._layout.n_step, discount=self._layout.gamma),
             selectors=[self._selector(), reprise.Fifo()],
-            episode_index=self._FINDS_STEPS,
+            episode_index=self._EPISODE_INDEX,
             max_writers=1,
             shards=1,
         )
@@ -138,29 +138,31 @@ class ReplayBuffer:
         self,
         given: Mapping[str, Any],
         priorities: NDArray[np.float32] | None,
-        alone: bool = False,
+        one_step_episodes: bool = False,
     ) -> int | None:
-        """Appends steps. `alone`: each step becomes an episode, so that it is a window by
+        """Appends steps. `one_step_episodes`: each step becomes an episode, so that it is a window by
         itself."""
         steps, values = self._layout.values(given)
         if priorities is not None and len(priorities) != steps:
             raise ValueError(f"add: {len(priorities)} priorities for {steps} steps")
         before = self._decided
         for i in range(steps):
-            self._add_step(values, i, alone)
-            self._note_priority(None if priorities is None else float(priorities[i]))
-            self._settle(self._writer.episode_id, self._writer.episode_steps)
+            self._add_step(values, i, one_step_episodes)
+            self._record_priority(None if priorities is None else float(priorities[i]))
+            self._on_items_decided(self._writer.episode_id, self._writer.episode_steps)
         return before % self._size if self._decided != before else None
 
-    def _add_step(self, values: Mapping[str, NDArray[Any]], i: int, alone: bool) -> None:
+    def _add_step(
+        self, values: Mapping[str, NDArray[Any]], i: int, one_step_episodes: bool
+    ) -> None:
         fields = {field: column[i] for field, column in values.items()}
         end = self._layout.end(values, i)
-        if alone and end == reprise.End.CONTINUE:
+        if one_step_episodes and end == reprise.End.CONTINUE:
             end = reprise.End.TRUNCATED
         if self._layout.windows:
             if not self._writer.in_episode:
                 # With `Nstep` no window reads the first observation, so any values will do.
-                self._writer.begin_episode(**self._layout.before_first(fields))
+                self._writer.begin_episode(**self._layout.first_observations(fields))
             self._writer.append(end=end, **fields)
         else:
             self._writer.append_transition(end=end, **fields)
@@ -173,10 +175,10 @@ class ReplayBuffer:
         self._open -= self._newly_decided
         self._decided += self._newly_decided
 
-    def _note_priority(self, priority: float | None) -> None:
+    def _record_priority(self, priority: float | None) -> None:
         """Notes the priority of the step that was added last."""
 
-    def _settle(self, episode: int, steps: int) -> None:
+    def _on_items_decided(self, episode: int, steps: int) -> None:
         """Called when the episode's oldest open steps, `_newly_decided` of them, are items."""
 
     def on_episode_end(self) -> None:
@@ -188,7 +190,7 @@ class ReplayBuffer:
             self._newly_decided = self._open
             self._open = 0
             self._decided += self._newly_decided
-            self._settle(episode, steps)
+            self._on_items_decided(episode, steps)
         self._episode_len = 0
 
     def sample(self, batch_size: int) -> dict[str, NDArray[Any]]:
@@ -213,7 +215,7 @@ class ReplayBuffer:
     def _oldest_first(self) -> dict[str, NDArray[Any]]:
         stored = self.get_stored_size()
         if stored == 0:
-            return self._layout.nothing()
+            return self._layout.empty_batch()
         return self._layout.encode(self._all.sample(stored, timeout=0.0))
 
     def save_transitions(self, file: Any, *, safe: bool = True) -> None:
@@ -249,10 +251,12 @@ class ReplayBuffer:
                 )
             columns = dict(saved["data"].item())
             if not saved["safe"]:
-                columns = _whole(columns, saved["cache"].item() or {}, saved["next_of"].item())
+                columns = _complete_columns(
+                    columns, saved["cache"].item() or {}, saved["next_of"].item()
+                )
         self.on_episode_end()
         # The rewards in the file are sums over windows already.
-        self._add(columns, None, alone=self.is_Nstep())
+        self._add(columns, None, one_step_episodes=self.is_Nstep())
 
     def clear(self) -> None:
         """Empties the buffer. Earlier keys then raise a ValueError."""
@@ -289,7 +293,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     A step that is added without priority has the highest that any step had, at least 1.
     """
 
-    _FINDS_STEPS = True
+    _EPISODE_INDEX = True
 
     def __init__(
         self,
@@ -312,7 +316,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         super()._begin()
         self._max_priority = 1.0
         # Priorities of steps whose window is not complete.
-        self._given: deque[float | None] = deque()
+        self._pending_priorities: deque[float | None] = deque()
 
     def add(self, *, priorities: ArrayLike | None = None, **kwargs: ArrayLike) -> int | None:
         """Adds steps as `ReplayBuffer.add`, with a priority for each, or with none."""
@@ -335,13 +339,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
                 "weight (priority + eps)^alpha"
             )
 
-    def _note_priority(self, priority: float | None) -> None:
-        self._given.append(priority)
+    def _record_priority(self, priority: float | None) -> None:
+        self._pending_priorities.append(priority)
         if priority is not None:
             self._max_priority = max(self._max_priority, priority)
 
-    def _settle(self, episode: int, steps: int) -> None:
-        given = [self._given.popleft() for _ in range(self._newly_decided)]
+    def _on_items_decided(self, episode: int, steps: int) -> None:
+        given = [self._pending_priorities.popleft() for _ in range(self._newly_decided)]
         if all(priority is None for priority in given):
             return
         first = steps - self._open - len(given)

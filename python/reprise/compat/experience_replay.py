@@ -33,7 +33,7 @@ from pathlib import Path
 import reprise
 
 from ._experience_picks import Picks, PickSelector
-from ._experience_records import Known
+from ._experience_records import StoredEpisode
 
 __all__ = ["ExperienceReplay", "Experience_Replay", "PickSelector"]
 
@@ -99,16 +99,16 @@ class ExperienceReplay(Picks):
             options = replay.options
             self._capacity, self._max_open = options["capacity_steps"], options["max_writers"]
             self._pick_len = options["window"].length
-            self._short = options["window"].end == "overlap"
+            self._allow_short = options["window"].end == "overlap"
             self._second_chance = isinstance(options["remover"], reprise.SecondChance)
             self._selectors = list(options["selectors"])
             self._next_handle = int(about["next_handle"])
             self._known = OrderedDict(
-                (handle, Known(episode, steps))
+                (handle, StoredEpisode(episode, steps))
                 for handle, episode, steps in about["episodes"]
                 if steps > 0
             )
-            self._use(replay)
+            self._set_buffer(replay)
             return True
 
     export_experience_to_file = serialize

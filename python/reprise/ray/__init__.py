@@ -39,9 +39,9 @@ from reprise._vocabulary import Draws, Normalise
 
 from . import _checkpoint
 from ._coordinator import Coordinator
-from ._membership import LOST, ask
-from ._options import MISSING, NAMESPACE, Spec
-from ._options import check_start, in_words, own_options, refuse_options, spec_of, this_node
+from ._membership import LOST_ERRORS, get_answer
+from ._options import UNSUPPORTED_CALLS, NAMESPACE, Spec
+from ._options import check_start, describe, options_of_shard, refuse_options, spec_of, this_node
 from ._process import Update, process_of
 from ._sampler import Batch, Draw, Prefetcher, Sampler
 from ._shard import Shard, sums_of
@@ -95,9 +95,11 @@ class ReplayBuffer:
             answer_timeout=answer_timeout,
             start_timeout=start_timeout,
         )
-        called = name or f"replay-{uuid.uuid4().hex[:12]}"
-        spec = spec_of(schema, capacity_steps, called, shards, placement, answer_timeout, options)
-        own = [own_options(shard_options or {}, i, shards) for i in range(shards)]
+        buffer_name = name or f"replay-{uuid.uuid4().hex[:12]}"
+        spec = spec_of(
+            schema, capacity_steps, buffer_name, shards, placement, answer_timeout, options
+        )
+        own = [options_of_shard(shard_options or {}, i, shards) for i in range(shards)]
         common = {
             "namespace": NAMESPACE,
             "lifetime": "detached" if detached else None,
@@ -107,22 +109,32 @@ class ReplayBuffer:
             "max_concurrency": THREADS,
             "scheduling_strategy": this_node(),
         }
-        always = {"name": f"{called}.coordinator", "max_restarts": -1, "max_task_retries": -1}
+        coordinator_options = {
+            "name": f"{buffer_name}.coordinator",
+            "max_restarts": -1,
+            "max_task_retries": -1,
+        }
         try:
-            coordinator = ray.remote(Coordinator).options(**common, **always).remote(spec)
+            coordinator = (
+                ray.remote(Coordinator).options(**common, **coordinator_options).remote(spec)
+            )
         except ValueError as error:
             taken = f"name is {name!r}, and a buffer has it already"
             raise ValueError(
                 f"reprise.ray.ReplayBuffer: {taken}; attach to it, or choose another"
             ) from error
-        ask(coordinator.begin.remote(), start_timeout)
+        get_answer(coordinator.begin.remote(), start_timeout)
         actors, shard = [], ray.remote(concurrency_groups={RUN: THREADS})(Shard)
         for i in range(shards):
-            how = {**common, "name": f"{called}.shard-{i}", "max_restarts": max_restarts}
+            actor_options = {
+                **common,
+                "name": f"{buffer_name}.shard-{i}",
+                "max_restarts": max_restarts,
+            }
             if placement == "actors" or own[i]:
-                how["scheduling_strategy"] = "SPREAD"
-            actors.append(shard.options(**{**how, **own[i]}).remote(i, spec, _load))
-        self._take(spec, coordinator, actors, [0] * shards)
+                actor_options["scheduling_strategy"] = "SPREAD"
+            actors.append(shard.options(**{**actor_options, **own[i]}).remote(i, spec, _load))
+        self._set_up(spec, coordinator, actors, [0] * shards)
         started = [one.info.remote() for one in actors]
         _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
         if waiting:
@@ -134,13 +146,13 @@ class ReplayBuffer:
             )
         try:
             for info in ray.get(started):
-                self._process.membership.learn(info)
-        except LOST as error:
+                self._process.membership.update_info(info)
+        except LOST_ERRORS as error:
             self.close()
             why = f"reprise.ray.ReplayBuffer: a shard did not start: {error}"
             raise RuntimeError(why) from error
 
-    def _take(
+    def _set_up(
         self, spec: Spec, coordinator: Any, actors: Sequence[Any], given: Sequence[int]
     ) -> None:
         self._spec, self._coordinator, self._actors = spec, coordinator, list(actors)
@@ -157,7 +169,7 @@ class ReplayBuffer:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            reason = MISSING.get(name)
+            reason = UNSUPPORTED_CALLS.get(name)
             raise AttributeError(
                 f"reprise.ray.ReplayBuffer has no {name}" + (f": {reason}" if reason else ""),
                 name=name,
@@ -206,9 +218,11 @@ class ReplayBuffer:
         process = self._process
         process.membership.check_open()
         Wait("writer", timeout, str)  # Refuses a timeout below 0.
-        most = process.membership.spec.options.get("max_writers", 256)
-        if writers > most:
-            raise ValueError(f"vector_writer: {writers} environments; allowed: max_writers {most}")
+        max_writers = process.membership.spec.options.get("max_writers", 256)
+        if writers > max_writers:
+            raise ValueError(
+                f"vector_writer: {writers} environments; allowed: max_writers {max_writers}"
+            )
         with process.lock:
             process.writers += 1
             first = process.writers % len(self._actors)
@@ -226,7 +240,7 @@ class ReplayBuffer:
         known = process.waits_for and process.waits_for == _hash(fields)
         process.waits_for = b""
         if not known:
-            process.writer._ready(timeout)
+            process.writer._wait_until_ready(timeout)
             process.writer.append_episode(**fields)
         try:
             process.writer.flush(timeout)
@@ -287,17 +301,17 @@ class ReplayBuffer:
         return self._process.update(keys, priorities, selector)
 
     def set_alpha(self, alpha: float, selector: int = 0) -> None:
-        self._everywhere("set_alpha", alpha, selector)
+        self._call_all("set_alpha", alpha, selector)
 
     def decay(self, factor: float, selector: int = 0) -> None:
-        self._everywhere("decay", factor, selector)
+        self._call_all("decay", factor, selector)
 
     def set_version(self, version: int) -> None:
         """As ReplayBuffer.set_version: once it has returned, no shard draws what it made outdated.
         A restarted shard gets the version with the next call of `set_version`."""
-        self._everywhere("set_version", version)
+        self._call_all("set_version", version)
 
-    def _everywhere(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
+    def _call_all(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
         """Calls all shards that are alive; returns their answers by shard, None for a lost one."""
         membership = self._process.membership
         membership.check_open()
@@ -315,9 +329,9 @@ class ReplayBuffer:
                 wait.check()
             try:
                 answers[-1] = ray.get(made)
-            except LOST as error:
+            except LOST_ERRORS as error:
                 membership.take_out(remote, error, incarnation)
-                membership.ask_whether_closed()
+                membership.check_coordinator()
                 membership.check_open()
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
@@ -345,15 +359,15 @@ class ReplayBuffer:
         return len(self._process.membership.alive())
 
     def __len__(self) -> int:
-        return sum(one for one in self._everywhere("size") if one)
+        return sum(one for one in self._call_all("size") if one)
 
     def stats(self) -> dict[str, Any]:
         """Sums of the shards' stats, those of the coordinator, and of this process; `shards` has
         each one's, None of one that is lost. Waits are those within the shards, not those of writers
         and samplers elsewhere. docs/scale.md describes what is counted of losses."""
-        shards = self._everywhere("stats")
+        shards = self._call_all("stats")
         self._process.membership.report()
-        coordinator = ask(self._coordinator.stats.remote())
+        coordinator = get_answer(self._coordinator.stats.remote())
         there = [one for one in shards if one is not None]
         sums = sums_of(there)
         if there:
@@ -387,15 +401,15 @@ class ReplayBuffer:
         # Shards keep all checkpoints from the oldest that one of the kept manifests names.
         oldest = _checkpoint.oldest_named(where, len(self._actors), keep)
         options = {"compression": compression, "incremental": incremental}
-        done = self._everywhere("save", where, oldest, options, timeout=timeout)
+        done = self._call_all("save", where, oldest, options, timeout=timeout)
         missing = [i for i, one in enumerate(done) if one is None]
         if missing:
             raise RuntimeError(
                 f"save: shards {missing} were lost; the checkpoint before stays the newest"
             )
-        saved = _checkpoint.Manifest([one.manifest for one in done], self._spec.in_words)
+        saved = _checkpoint.Manifest([one.manifest for one in done], self._spec.description)
         number = _checkpoint.write(where, saved, attachments, keep)
-        ask(self._coordinator.saved.remote(where))
+        get_answer(self._coordinator.saved.remote(where))
         return number
 
     @staticmethod
@@ -414,7 +428,7 @@ class ReplayBuffer:
         where = os.path.abspath(os.fspath(directory))
         found: dict[str, bytes] = {}
         saved = _checkpoint.read(where, found)
-        saved.check(in_words(schema, capacity_steps, options.get("window")), shards)
+        saved.check(describe(schema, capacity_steps, options.get("window")), shards)
         made = ReplayBuffer(schema, capacity_steps, shards=shards, _load=where, **options)
         if attachments is not None:
             attachments.update(found)
@@ -459,7 +473,7 @@ def _handle(
     spec: Spec, coordinator: Any, actors: Sequence[Any], given: Sequence[int]
 ) -> ReplayBuffer:
     made = ReplayBuffer.__new__(ReplayBuffer)
-    made._take(spec, coordinator, actors, given)
+    made._set_up(spec, coordinator, actors, given)
     return made
 
 
@@ -470,7 +484,9 @@ def attach(name: str) -> ReplayBuffer:
         coordinator = ray.get_actor(f"{name}.coordinator", namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(f"reprise.ray.attach: there is no buffer of the name {name!r}") from error
-    spec, given = ask(coordinator.spec.remote()), ask(coordinator.incarnations.remote())
+    spec, given = get_answer(coordinator.spec.remote()), get_answer(
+        coordinator.incarnations.remote()
+    )
     actors = [
         ray.get_actor(f"{name}.shard-{i}", namespace=NAMESPACE) for i in range(len(spec.capacities))
     ]

@@ -17,16 +17,16 @@ import ray
 
 import reprise
 
-from ._membership import LOST, Membership, Remote
+from ._membership import LOST_ERRORS, Membership, Remote
 from ._waiting import SLICE_SECONDS, Wait
 
 ATTEMPTS = 2  # A shard that answers none of this many attempts is taken out.
 # Calls of Ray and connections cannot be waited for together: if there are both, a thread waits this
 # long for connections and then looks at the calls.
-MIXED_SECONDS = 0.001
+CONNECTION_WAIT_SECONDS = 0.001
 
 
-def is_full(error: BaseException) -> bool:
+def is_store_full(error: BaseException) -> bool:
     """Whether the object store had no room for the arguments or the answer of a call. It gets room
     as other answers are read."""
     full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
@@ -63,22 +63,22 @@ class Request:
         self._begin()
         try:
             self.calls.append(self._by_ray())
-        except LOST as error:
+        except LOST_ERRORS as error:
             failure: BaseException = error
             return failure
         except ray.exceptions.RayError as error:
-            if not is_full(error):
+            if not is_store_full(error):
                 raise
-            self.found_no_room()
+            self.on_store_full()
         return None
 
-    def found_no_room(self) -> None:
+    def on_store_full(self) -> None:
         """The object store had no room for the arguments, or for the answer to a call."""
         self.membership.count("full_object_store")
         self.attempts -= 1
         self._sent = time.monotonic()
 
-    def lost_its_connection(self) -> None:
+    def drop_connection(self) -> None:
         """Drops the connection, and the attempt from their count, because the shard may be well."""
         self.connection = None
         self.attempts -= 1
@@ -99,7 +99,7 @@ class Request:
                 give_up(self, TimeoutError("it does not answer"))
 
 
-Asked = TypeVar("Asked", bound=Request)
+RequestT = TypeVar("RequestT", bound=Request)
 
 
 class Calls:
@@ -135,41 +135,45 @@ class Calls:
         request.send(connection, next(self._numbers))
         return None
 
-    def collect(self, requests: Sequence[Asked], wait: Wait) -> list[tuple[Asked, Any]]:
+    def collect(self, requests: Sequence[RequestT], wait: Wait) -> list[tuple[RequestT, Any]]:
         """The answers to these requests that come within a moment: their bytes, or errors of Ray."""
         direct = {one.number: one for one in requests if one.connection is not None}
         connections = {one.connection for one in direct.values()}
         calls = {call: one for one in requests for call in one.calls}
         if connections:
-            reprise.ShardConnection.wait(connections, MIXED_SECONDS if calls else wait.left())
+            reprise.ShardConnection.wait(
+                connections, CONNECTION_WAIT_SECONDS if calls else wait.left()
+            )
         elif not calls:
             time.sleep(wait.left(0.001))
-        news = []
+        answers = []
         for connection in connections:
             for number, answer in connection.take():
                 request = direct.pop(number, None)
                 if request is not None:
                     request.connection = None
                     if answer is not None:  # Otherwise the next attempt, by Ray, raises the error.
-                        news.append((request, answer))
+                        answers.append((request, answer))
             if connection.closed:
                 for request in direct.values():
                     if request.connection is connection:
-                        request.lost_its_connection()
-        return news + (_answers_of_ray(calls, 0.0 if connections else wait.left()) if calls else [])
+                        request.drop_connection()
+        return answers + (
+            _collect_ray_answers(calls, 0.0 if connections else wait.left()) if calls else []
+        )
 
 
-def _answers_of_ray(calls: dict[Any, Asked], seconds: float) -> list[tuple[Asked, Any]]:
-    news: list[tuple[Asked, Any]] = []
+def _collect_ray_answers(calls: dict[Any, RequestT], seconds: float) -> list[tuple[RequestT, Any]]:
+    answers: list[tuple[RequestT, Any]] = []
     if not ray.wait(list(calls), timeout=seconds)[0]:
-        return news
+        return answers
     for call in ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]:
         calls[call].calls.remove(call)
         try:
-            news.append((calls[call], ray.get(call)))
+            answers.append((calls[call], ray.get(call)))
         except ray.exceptions.RayError as error:
-            news.append((calls[call], error))
-    return news
+            answers.append((calls[call], error))
+    return answers
 
 
 def connect_to(address: str) -> Any:

@@ -143,7 +143,7 @@ def oldest_named(directory: str, shards: int, keep: int) -> list[int]:
     return [min(numbers) for numbers in zip(*named)] if named else [0] * shards
 
 
-def kept_with(directory: str, oldest: int) -> int:
+def keep_count(directory: str, oldest: int) -> int:
     """How many checkpoints a shard has to keep, so that a save removes none from `oldest` on. This
     counts checkpoints that no manifest names too, which a save that ended early may have left."""
     try:
@@ -154,7 +154,7 @@ def kept_with(directory: str, oldest: int) -> int:
 
 
 @contextlib.contextmanager
-def _up_to(directory: str, manifest: int) -> Iterator[str]:
+def _view_up_to(directory: str, manifest: int) -> Iterator[str]:
     """A view of a shard's directory without the checkpoints after number `manifest`, which a save
     of all shards that ended early may have left."""
     later = [name for name in os.listdir(directory) if _number(name, "manifest") > manifest]
@@ -175,5 +175,5 @@ def load_shard(directory: str, shard: int, newest: bool, storage: Any) -> repris
     where = shard_directory(directory, shard)
     if newest:
         return reprise.ReplayBuffer.load(where, storage=storage).buffer
-    with _up_to(where, read(directory).shards[shard]) as view:
+    with _view_up_to(where, read(directory).shards[shard]) as view:
         return reprise.ReplayBuffer.load(view, storage=storage).buffer

@@ -63,11 +63,11 @@ class _ShardHistory:
         """The newest incarnation; 0 if none is known."""
         return max(self.incarnations, default=0)
 
-    def of(self, incarnation: int) -> _Incarnation:
+    def get_incarnation(self, incarnation: int) -> _Incarnation:
         return self.incarnations.setdefault(incarnation, _Incarnation())
 
-    def tell(self, incarnation: int, committed: int, loaded: int = 0) -> None:
-        one = self.of(incarnation)
+    def record(self, incarnation: int, committed: int, loaded: int = 0) -> None:
+        one = self.get_incarnation(incarnation)
         one.loaded = max(one.loaded, loaded)
         one.committed = max(one.committed, committed, loaded)
 
@@ -88,18 +88,18 @@ class _WaitingList:
         # The steps or items that each waits for, and when it last asked.
         self._waiting: dict[str, tuple[int, float]] = {}
 
-    def before(self, who: str) -> int:
+    def amount_before(self, who: str) -> int:
         """The sum of the steps or items for which others have waited longer."""
         end = time.monotonic() - SILENT_SECONDS
         self._waiting = {name: entry for name, entry in self._waiting.items() if entry[1] >= end}
         longer = takewhile(lambda one: one != who, self._waiting)
         return sum(self._waiting[one][0] for one in longer)
 
-    def others(self, who: str) -> int:
+    def amount_of_others(self, who: str) -> int:
         """The sum of the steps or items for which others wait."""
         return sum(n for one, (n, _) in self._waiting.items() if one != who)
 
-    def wait(self, who: str, n: int) -> None:
+    def add(self, who: str, n: int) -> None:
         self._waiting[who] = n, time.monotonic()  # A dict keeps the place of a known key.
 
     def remove(self, who: str) -> None:
@@ -129,9 +129,9 @@ class Coordinator:
         self._closed = False
         # `begin()` sets this when the buffer is created; after a restart it stays False.
         self._new = False
-        # Until this time nobody is admitted, and `_newest` collects the newest counts from others.
-        self._resumes: float | None = time.monotonic() + RESUME_SECONDS
-        self._newest = Counts()
+        # Until this time nobody is admitted, and `_newest_counts` collects the newest counts from others.
+        self._resume_at: float | None = time.monotonic() + RESUME_SECONDS
+        self._newest_counts = Counts()
 
     def spec(self) -> Spec:
         return self._spec
@@ -143,19 +143,21 @@ class Coordinator:
 
     def begin(self) -> None:
         with self._lock:
-            self._new, self._resumes = True, None
+            self._new, self._resume_at = True, None
 
-    def _has_counts(self, news: Counts) -> bool:
+    def _has_counts(self, newer_counts: Counts) -> bool:
         """Whether the counts are known: always, except for a while after a restart."""
-        if self._resumes is None:
+        if self._resume_at is None:
             return True
-        self._newest = max(self._newest, news)
-        if time.monotonic() < self._resumes:
+        self._newest_counts = max(self._newest_counts, newer_counts)
+        if time.monotonic() < self._resume_at:
             return False
-        self._resumes = None
+        self._resume_at = None
         # The counts since the restart, which credit returned meanwhile has changed, are added.
-        self._change(*self._newest[1:])
-        self._counts = self._counts._replace(changes=self._newest.changes + self._counts.changes)
+        self._change(*self._newest_counts[1:])
+        self._counts = self._counts._replace(
+            changes=self._newest_counts.changes + self._counts.changes
+        )
         self._limiter.restore(self._counts.inserted, self._counts.admitted)
         return True
 
@@ -166,19 +168,19 @@ class Coordinator:
     def starting_state(self, shard: int) -> dict[str, Any]:
         """What a shard that is being started has to know."""
         with self._lock:
-            again = bool(self._shards[shard].incarnation) or not self._new
+            restarted = bool(self._shards[shard].incarnation) or not self._new
             return {
                 "checkpoints": self._checkpoints,
-                "again": again,
+                "again": restarted,
                 "closed": self._closed,
-                "before": self._shards[shard].incarnation,
+                "last_incarnation": self._shards[shard].incarnation,
             }
 
     def started(self, shard: int, incarnation: int, loaded: int, note: str) -> None:
         with self._lock:
             history = self._shards[shard]
             again = incarnation in history.incarnations
-            history.tell(incarnation, loaded, loaded)
+            history.record(incarnation, loaded, loaded)
             if note and not again:
                 history.notes.append(note)
                 log.warning("%s: %s", self._spec.name, note)
@@ -190,11 +192,11 @@ class Coordinator:
         incarnation = incarnation or history.incarnation
         if not incarnation:
             return  # Nobody knows which incarnation it was.
-        history.tell(incarnation, committed)
-        if incarnation == history.incarnation and not history.of(incarnation).lost:
+        history.record(incarnation, committed)
+        if incarnation == history.incarnation and not history.get_incarnation(incarnation).lost:
             # Not for an earlier incarnation: its successor has items.
             self._limiter.set_items(shard, 0)
-        history.of(incarnation).lost = True
+        history.get_incarnation(incarnation).lost = True
 
     def heartbeat(
         self,
@@ -204,18 +206,18 @@ class Coordinator:
         loaded: int,
         items: int,
         checkpoints: str | None,
-        news: Counts,
+        newer_counts: Counts,
     ) -> tuple[bool, Counts]:
         """Takes a shard's report. Returns whether the buffer is closed, and the counts."""
         with self._lock:
             history = self._shards[shard]
-            history.tell(incarnation, committed, loaded)
+            history.record(incarnation, committed, loaded)
             self._checkpoints = self._checkpoints or checkpoints
-            self._tell_items(shard, incarnation, items)
-            self._has_counts(news)
+            self._record_items(shard, incarnation, items)
+            self._has_counts(newer_counts)
             return self._closed, self._counts
 
-    def _tell_items(self, shard: int, incarnation: int, items: int) -> None:
+    def _record_items(self, shard: int, incarnation: int, items: int) -> None:
         # A report of an earlier incarnation may arrive after its successor has started.
         if incarnation >= self._shards[shard].incarnation:
             self._limiter.set_items(shard, items)
@@ -231,13 +233,19 @@ class Coordinator:
             self._limiter.set_items(shard, 0)
 
     def insert(
-        self, shard: int, incarnation: int, who: str, sizes: Sequence[int], items: int, news: Counts
+        self,
+        shard: int,
+        incarnation: int,
+        who: str,
+        sizes: Sequence[int],
+        items: int,
+        newer_counts: Counts,
     ) -> tuple[int, Counts]:
         """Returns how many of these shipments may be appended, and counts their steps. `sizes`: the
         steps of each. `who`: the process that sent them; processes take turns."""
         with self._lock:
-            self._tell_items(shard, incarnation, items)
-            if self._closed or not self._has_counts(news):
+            self._record_items(shard, incarnation, items)
+            if self._closed or not self._has_counts(newer_counts):
                 return 0, self._counts
             done = 0
             while done < len(sizes) and self._grant(who, sizes[done]):
@@ -250,9 +258,9 @@ class Coordinator:
     def _grant(self, who: str, steps: int) -> bool:
         """Whether there is credit for `steps` steps, besides those for which others have waited
         longer. If not, `who` waits."""
-        granted = self._has_credit(self._waiting_inserts.before(who) + steps)
+        granted = self._has_credit(self._waiting_inserts.amount_before(who) + steps)
         if not granted:
-            self._waiting_inserts.wait(who, steps)
+            self._waiting_inserts.add(who, steps)
         return granted
 
     def _has_credit(self, steps: int) -> bool:
@@ -273,10 +281,10 @@ class Coordinator:
             first = next(one for one in sizes if one)
             if self._closed or not self._has_counts(Counts()) or not self._grant(who, first):
                 return 0
-            self._waiting_inserts.wait(who, first)
+            self._waiting_inserts.add(who, first)
             ahead = self._limiter.balance + limiter.error_buffer
             free = self._credit + int(ahead / limiter.samples_per_insert)
-            return max(first, free - self._waiting_inserts.others(who))
+            return max(first, free - self._waiting_inserts.amount_of_others(who))
 
     def return_credit(self, steps: int) -> None:
         """Takes back steps that `insert` counted and that were not appended."""
@@ -288,11 +296,11 @@ class Coordinator:
         """Takes back what the call of `insert` with this answer counted."""
         self.return_credit(sum(sizes[: answer[0]]))
 
-    def sample(self, who: str, n: int, news: Counts) -> tuple[bool, bool, str, Counts]:
+    def sample(self, who: str, n: int, newer_counts: Counts) -> tuple[bool, bool, str, Counts]:
         """Returns whether n items may be drawn, and counts them if so; whether the buffer is
         closed; the reason if not; the counts. `who`: the sampler, which waits for its turn."""
         with self._lock:
-            if not self._has_counts(news):
+            if not self._has_counts(newer_counts):
                 why = "the coordinator of the buffer, which was restarted and looks for its counts"
                 return False, self._closed, why, self._counts
             admitted = not self._closed and self._admits(who, n)
@@ -300,16 +308,16 @@ class Coordinator:
                 self._waiting_draws.remove(who)
                 self._change(admitted=n)
             else:
-                self._waiting_draws.wait(who, n)
+                self._waiting_draws.add(who, n)
             return admitted, self._closed, self._reason(), self._counts
 
     def _admits(self, who: str, n: int) -> bool:
         """Whether n items may be drawn, besides those for which others have waited longer."""
-        before = self._waiting_draws.before(who)
+        amount_before = self._waiting_draws.amount_before(who)
         left = self._spec.rate_limiter.error_buffer - self._limiter.balance
         if not self._limiter.admit(n):  # ValueError for a batch that can never be admitted.
             return False
-        if before == 0 or before + n <= left:
+        if amount_before == 0 or amount_before + n <= left:
             return True
         self._limiter.return_samples(n)
         return False
@@ -329,7 +337,7 @@ class Coordinator:
 
     def undo_sample(self, n: int) -> None:
         with self._lock:
-            if self._resumes is None:
+            if self._resume_at is None:
                 self._limiter.return_samples(n)
             self._change(admitted=-n)
 
@@ -344,7 +352,7 @@ class Coordinator:
         self,
         client: str,
         counters: dict[str, int],
-        news: Counts,
+        newer_counts: Counts,
         losses: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         """Takes a process's counters, which replace its earlier ones, and the losses that it saw:
@@ -354,7 +362,7 @@ class Coordinator:
                 self._lost(*one)
             if any(counters.values()):  # Most processes come and go without a fault.
                 self._clients[client] = counters
-            self._has_counts(news)
+            self._has_counts(newer_counts)
 
     def saved(self, directory: str) -> None:
         with self._lock:

@@ -92,7 +92,7 @@ class Local:
         return_credit: Callable[[int], Any],
         spec: Spec,
     ) -> None:
-        self.replay, self.block = replay, spec.run_steps
+        self.replay, self.block = replay, spec.shipment_steps
         self.take_credit, self.return_credit = take_credit, return_credit
         self._lock = threading.Lock()  # Guards _credit, and is held while more is asked for.
         self._credit = 0  # Less than a block that no writer has taken yet.

@@ -25,7 +25,7 @@ PROBE_SECONDS = 0.25  # Between two probes of a lost shard.
 UPKEEP_SECONDS = 0.02  # Between two rounds of the upkeep thread.
 REPORT_SECONDS = 0.5  # Between two reports to the coordinator, if counters changed.
 REPEAT_SECONDS = 5.0  # Between two equal reports, which a restarted coordinator needs.
-LOST = (
+LOST_ERRORS = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
     ray.exceptions.WorkerCrashedError,
@@ -33,7 +33,7 @@ LOST = (
 )
 
 
-def ask(call: Any, timeout: float = 30.0) -> Any:
+def get_answer(call: Any, timeout: float = 30.0) -> Any:
     """Waits for the coordinator's answer to a call, and returns it."""
     try:
         return ray.get(call, timeout=timeout)
@@ -48,15 +48,15 @@ def ask(call: Any, timeout: float = 30.0) -> Any:
 class Remote:
     """One shard, as this process knows it."""
 
-    def __init__(self, index: int, actor: Any, given: int) -> None:
+    def __init__(self, index: int, actor: Any, given_incarnation: int) -> None:
         self.index, self.actor = index, actor
         # The incarnation that was known when this process got the buffer. `info.incarnation` is 0
         # until the shard's first answer.
-        self.given = given
+        self.given_incarnation = given_incarnation
         self.alive = True
         self.info = ShardInfo(index, 0, 0, False)
         self.probe: Any = None
-        self.probed = 0.0
+        self.probed_at = 0.0
 
 
 class Membership:
@@ -70,7 +70,8 @@ class Membership:
         self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.number = int.from_bytes(os.urandom(8), "little")
         self.remotes = [
-            Remote(i, actor, given) for i, (actor, given) in enumerate(zip(actors, incarnations))
+            Remote(i, actor, given_incarnation)
+            for i, (actor, given_incarnation) in enumerate(zip(actors, incarnations))
         ]
         self.lock = threading.RLock()
         self.closed = False
@@ -85,7 +86,7 @@ class Membership:
         # restarted coordinator gets these too, with the counters.
         self.losses: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
-        threading.Thread(target=self._keep_up, daemon=True, name="reprise.ray upkeep").start()
+        threading.Thread(target=self._run_upkeep, daemon=True, name="reprise.ray upkeep").start()
 
     def count(self, name: str, n: int = 1) -> None:
         with self._count_lock:
@@ -100,9 +101,9 @@ class Membership:
 
     def incarnations(self) -> list[int]:
         """The newest known incarnation of each shard; 0 if none is known."""
-        return [one.info.incarnation or one.given for one in self.remotes]
+        return [one.info.incarnation or one.given_incarnation for one in self.remotes]
 
-    def learn(self, info: ShardInfo) -> bool:
+    def update_info(self, info: ShardInfo) -> bool:
         """Stores what an answer says about its shard. Returns False if the answer comes from an
         incarnation that is known to be gone."""
         with self.lock:
@@ -111,7 +112,7 @@ class Membership:
             if info.incarnation < known:
                 return False
             if known and info.incarnation > known:
-                self._lose(remote, "it was restarted", restarted=True)
+                self._mark_lost(remote, "it was restarted", restarted=True)
             if not remote.alive:
                 log.warning("%s: shard %d is back", self.spec.name, remote.index)
             remote.alive, remote.info = True, info
@@ -126,13 +127,13 @@ class Membership:
             # the current one is taken out here.
             if remote.alive and incarnation == remote.info.incarnation:
                 remote.alive = False
-                remote.probe, remote.probed = None, time.monotonic()
-                self._lose(remote, str(error).strip().split("\n")[0] or type(error).__name__)
+                remote.probe, remote.probed_at = None, time.monotonic()
+                self._mark_lost(remote, str(error).strip().split("\n")[0] or type(error).__name__)
 
-    def _lose(self, remote: Remote, why: str, restarted: bool = False) -> None:
+    def _mark_lost(self, remote: Remote, why: str, restarted: bool = False) -> None:
         # Before the shard's first answer the incarnation is the one that this process was given:
         # a successor that may exist by now is not lost.
-        lost = remote.index, remote.info.incarnation or remote.given
+        lost = remote.index, remote.info.incarnation or remote.given_incarnation
         if lost not in self.losses:
             self.losses[lost] = remote.info.committed
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
@@ -151,21 +152,21 @@ class Membership:
             if remote.alive:
                 continue
             if remote.probe is None:
-                if time.monotonic() - remote.probed > PROBE_SECONDS:
-                    remote.probed = time.monotonic()
+                if time.monotonic() - remote.probed_at > PROBE_SECONDS:
+                    remote.probed_at = time.monotonic()
                     remote.probe = remote.actor.info.remote()
             elif ray.wait([remote.probe], timeout=0)[0]:
                 probe, remote.probe = remote.probe, None
                 try:
-                    self.learn(ray.get(probe))
+                    self.update_info(ray.get(probe))
                 except ray.exceptions.ActorDiedError:
-                    self.ask_whether_closed()
+                    self.check_coordinator()
                 except ray.exceptions.RayError:
                     continue  # The shard is not back yet.
-            elif time.monotonic() - remote.probed > self.spec.answer_timeout:
+            elif time.monotonic() - remote.probed_at > self.spec.answer_timeout:
                 remote.probe = None
 
-    def ask_whether_closed(self) -> None:
+    def check_coordinator(self) -> None:
         """Finds out whether another process closed the buffer, which ends the actors, the
         coordinator last."""
         try:
@@ -176,7 +177,7 @@ class Membership:
             return  # The coordinator is being restarted.
         self.closed = self.closed or closed
 
-    def _keep_up(self) -> None:
+    def _run_upkeep(self) -> None:
         reported = 0.0
         sent: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):

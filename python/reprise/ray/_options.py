@@ -18,10 +18,12 @@ from ._waiting import is_number
 # Ray's namespace of the actors' names, so that other jobs of the cluster find them.
 NAMESPACE = "reprise"
 CHUNK_STEPS = 64  # The smallest chunk that a buffer chooses by itself.
-RUN_STEPS = 1024  # Calls are then rare, and a fast simulator still ships every few milliseconds.
+SHIPMENT_STEPS = (
+    1024  # Calls are then rare, and a fast simulator still ships every few milliseconds.
+)
 
 # Calls of the in-process buffer that the sharded buffer does not have, and why.
-MISSING = {
+UNSUPPORTED_CALLS = {
     "episodes": "ids of episodes are those of one shard; use item_keys",
     "gather": "a batch has what it needs of its items; another one has the rest",
     "update": "fields do not change, as a schema with a mutable column is refused",
@@ -36,17 +38,17 @@ MISSING = {
     "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
 }
 # Options of in-process buffers without a meaning here: the value that is allowed, and why.
-REFUSED = {
+REFUSED_OPTIONS = {
     "max_times_sampled": (0, "a draw that is made again after a fault would count twice"),
     "episode_index": (False, "ids of episodes are those of one shard; update by item_keys"),
     "key_tag": (None, "each shard has a tag of its own"),
 }
-DRAWS_REFUSED = {
+REFUSED_DRAWS = {
     "without_replacement": ", and the totals of all shards would have to stand still meanwhile",
     "epoch": ", and what a lost shard had left of a pass could not be given to another",
 }
 # Options of in-process samplers without a meaning here: the value that is allowed, and why.
-OTHERWISE = {
+REFUSED_SAMPLER_OPTIONS = {
     "gather": (True, "rows come with the answer that names them"),
     "resume": (None, "batches depend on when shards answer"),
     "fresh": (0.0, "a draw that is made again after a fault would find its items drawn"),
@@ -55,14 +57,14 @@ OTHERWISE = {
 
 def refuse_options(call: str, given: Mapping[str, Any]) -> None:
     for name, value in given.items():
-        if name not in OTHERWISE:
+        if name not in REFUSED_SAMPLER_OPTIONS:
             raise TypeError(f"{call}: got an unexpected keyword argument {name!r}")
-        allowed, reason = OTHERWISE[name]
+        allowed, reason = REFUSED_SAMPLER_OPTIONS[name]
         if value != allowed:
             raise ValueError(f"{call}: {name} is {value!r}, and {reason}; allowed: {allowed!r}")
 
 
-def in_words(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
+def describe(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
     """Descriptions of what has to be equal in a checkpoint and in the buffer that loads it."""
     return {
         "schema": ", ".join(map(repr, schema.fields)),
@@ -88,11 +90,11 @@ class Spec:
         return isinstance(self.rate_limiter, reprise.SampleToInsertRatio)
 
     @property
-    def in_words(self) -> dict[str, str]:
-        return in_words(self.schema, sum(self.capacities), self.options.get("window"))
+    def description(self) -> dict[str, str]:
+        return describe(self.schema, sum(self.capacities), self.options.get("window"))
 
     @property
-    def checked(self) -> dict[str, Any]:
+    def checked_options(self) -> dict[str, Any]:
         """The options that writers and learners need to check arguments as the shards do."""
         return {name: self.options.get(name) for name in ("window", "selectors")}
 
@@ -105,13 +107,13 @@ class Spec:
         return max(window.burn_in + window.length, window.period)
 
     @property
-    def run_steps(self) -> int:
+    def shipment_steps(self) -> int:
         """A writer ships its steps when it has this many. A shipment has at most twice as many, or
         the steps of one append; the error of a ratio may exceed its bound by one shipment."""
         if not self.rate_limiter_holds_writers:
-            return RUN_STEPS
+            return SHIPMENT_STEPS
         free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
-        return max(1, min(RUN_STEPS, int(free / 4)))
+        return max(1, min(SHIPMENT_STEPS, int(free / 4)))
 
     @property
     def longest_run(self) -> int:
@@ -179,7 +181,7 @@ def limiter_of(given: Any, capacity_steps: int) -> Any:
 
 def check_draws(draws: str) -> None:
     if draws not in ("stratified", "independent"):
-        given = f"draws is {draws!r}{DRAWS_REFUSED.get(draws, '')}"
+        given = f"draws is {draws!r}{REFUSED_DRAWS.get(draws, '')}"
         raise ValueError(f"Sampler.sample: {given}; allowed: 'stratified', 'independent'")
 
 
@@ -197,7 +199,7 @@ def spec_of(
         why = f"field {field.name!r} is a mutable column, which other processes cannot update"
         fits = field.role != reprise.Role.MUTABLE_COLUMN
         check("schema", schema, fits, "columns that do not change", why)
-    for option, (allowed, why) in REFUSED.items():
+    for option, (allowed, why) in REFUSED_OPTIONS.items():
         value = given.get(option, allowed)
         check(option, value, value == allowed, repr(allowed), why)
     end = getattr(given.get("window"), "end", None)
@@ -230,7 +232,7 @@ def spec_of(
     return spec
 
 
-def own_options(
+def options_of_shard(
     given: Sequence[dict[str, Any]] | dict[str, Any], shard: int, shards: int
 ) -> dict[str, Any]:
     """The options of one shard from `shard_options`."""

@@ -61,16 +61,16 @@ _processes_lock = threading.Lock()
 def process_of(
     spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
 ) -> Process:
-    where = (spec.name, coordinator._actor_id.binary())
+    key = (spec.name, coordinator._actor_id.binary())
     with _processes_lock:
         for known, process in list(_processes.items()):
             if process.membership.closed:
                 del _processes[known]
-        if where not in _processes:
-            _processes[where] = Process(spec, coordinator, actors, incarnations)
-        process = _processes[where]
-        for remote, given in zip(process.membership.remotes, incarnations):
-            remote.given = max(remote.given, given)
+        if key not in _processes:
+            _processes[key] = Process(spec, coordinator, actors, incarnations)
+        process = _processes[key]
+        for remote, given_incarnation in zip(process.membership.remotes, incarnations):
+            remote.given_incarnation = max(remote.given_incarnation, given_incarnation)
         return process
 
 

@@ -25,7 +25,7 @@ class Recorder:
         spec = membership.spec
         self.packer = reprise.StepPacker(
             spec.schema,
-            **spec.checked,
+            **spec.checked_options,
             max_writers=writers,
             lanes=len(membership.remotes),
             first_lane=first,
@@ -54,20 +54,20 @@ class ShipmentQueue:
 
     def __init__(self, recorder: Recorder, lane: int) -> None:
         self.recorder = recorder
-        self.home = self.shard = lane
+        self.home_shard = self.shard = lane
         self.writer_id = (recorder.packer.writer_id + lane) % (1 << 64)
         self.used = False  # Whether a shard may have steps of this writer.
         self.left: set[int] = set()  # Shards that this writer left, and that have to close it.
         self.shipped: deque[Shipment] = deque()
         self.in_flight = 0  # How many shipments, from the oldest, the open request carries.
         # Whether the writer gives up its place at the shard once all is shipped.
-        self.leaves = False
+        self.leaving = False
         self.closed = False
         self.taken_at = time.monotonic()
         self.served_at = 0.0  # When a shard last took a shipment.
         self.refused_since = 0.0  # When the shard refused the oldest shipment, or 0.
         self.retry_at = 0.0  # When the refused shipment may be sent again.
-        self.reason = ""
+        self.refusal = ""
 
     @property
     def shipped_steps(self) -> int:
@@ -75,17 +75,17 @@ class ShipmentQueue:
 
     @property
     def empty(self) -> bool:
-        return not self.shipped and self.recorder.packer.empty(self.home)
+        return not self.shipped and self.recorder.packer.empty(self.home_shard)
 
     @property
     def done(self) -> bool:
         return self.closed and not self.shipped and not self.left
 
-    def take(self, run_steps: int, now: float) -> bool:
+    def take(self, shipment_steps: int, now: float) -> bool:
         """Makes a shipment if the lane has enough steps, or if they have waited long enough."""
-        recorder, packer, lane = self.recorder, self.recorder.packer, self.home
+        recorder, packer, lane = self.recorder, self.recorder.packer, self.home_shard
         steps = packer.steps_in(lane)
-        due = recorder.flush or now - self.taken_at > SHIP_SECONDS or steps >= run_steps
+        due = recorder.flush or now - self.taken_at > SHIP_SECONDS or steps >= shipment_steps
         takes = bool(due and len(self.shipped) < QUEUED_SHIPMENTS and not packer.empty(lane))
         if takes:
             with recorder.lock:
@@ -95,26 +95,26 @@ class ShipmentQueue:
             self.taken_at, self.used = now, True
         if recorder.closing and not self.closed and packer.empty(lane):
             if self.used:
-                self.shipped.append(self.end())
+                self.shipped.append(self.closing_shipment())
             self.closed = True
-        if self.leaves and self.empty:
-            self.leaves = False
+        if self.leaving and self.empty:
+            self.leaving = False
             self.left.add(self.shard)
         return takes
 
-    def end(self) -> Shipment:
+    def closing_shipment(self) -> Shipment:
         return Shipment(self.writer_id, 0, None)
 
-    def taken_by_shard(self, now: float) -> None:
+    def on_appended(self, now: float) -> None:
         """Removes the oldest shipment, which the shard has appended."""
         self.shipped.popleft()
-        self.served_at, self.refused_since, self.retry_at, self.reason = now, 0.0, 0.0, ""
+        self.served_at, self.refused_since, self.retry_at, self.refusal = now, 0.0, 0.0, ""
 
 
-Part = tuple[ShipmentQueue, Shipment]
+QueuedShipment = tuple[ShipmentQueue, Shipment]
 
 
-def waiting_in(queues: Sequence[ShipmentQueue], now: float) -> list[Part]:
+def shipments_to_send(queues: Sequence[ShipmentQueue], now: float) -> list[QueuedShipment]:
     """All shipments to send: first the oldest of each queue, then the second of each, so that every
     writer gets a share of the rate limiter's credit."""
     ready = [one for one in queues if not one.in_flight and one.retry_at <= now]

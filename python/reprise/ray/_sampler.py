@@ -25,7 +25,7 @@ from ._process import Process, Update
 from ._session import KEY, ClientSession
 from ._waiting import Wait
 
-NOTHING = "no item has a priority above 0"
+NO_PRIORITY = "no item has a priority above 0"
 POLL_SECONDS = 0.01  # Between two attempts while items or credit are missing.
 
 
@@ -106,7 +106,7 @@ class Sampler:
         self._process, self._membership, self._options = process, membership, options
         self._session = process.session(new=True, **options)
         self._limited = membership.spec.rate_limiter_holds_writers
-        self._missing = "items"
+        self._wait_reason = "items"
         # By this name the coordinator gives turns to waiting samplers.
         self._name = uuid.uuid4().hex
         self._has_turn = False
@@ -127,20 +127,20 @@ class Sampler:
         left out.
         """
         draw = Draw(n, beta, normalise, draws, n_step, discount)
-        wait = Wait("Sampler.sample", timeout, lambda: self._missing)
+        wait = Wait("Sampler.sample", timeout, lambda: self._wait_reason)
         self._membership.check_open()
         while True:
             self._admit(draw.n, wait)
             try:
                 return self._draw(draw, wait)
             except reprise.NothingToDraw:
-                self.give_back(draw.n)
+                self.undo_admission(draw.n)
                 if isinstance(self._membership.spec.rate_limiter, reprise.Unlimited):
                     raise
-                self._missing = NOTHING
+                self._wait_reason = NO_PRIORITY
                 wait.pause(POLL_SECONDS)
             except BaseException:
-                self.give_back(draw.n)
+                self.undo_admission(draw.n)
                 raise
 
     def prefetch(
@@ -197,7 +197,7 @@ class Sampler:
         others."""
         with self._session.lock:
             waits = self._session.client.waits_for(ticket)
-            answered = not self._session.asked().issuperset(waits)
+            answered = not self._session.unanswered_shards().issuperset(waits)
         if not waits:
             return True
         if self._session.changed or answered:
@@ -222,13 +222,13 @@ class Sampler:
 
     def _admit(self, n: int, wait: Wait) -> None:
         try:
-            while not self.admitted(n, wait):
+            while not self.try_admit(n, wait):
                 wait.pause(POLL_SECONDS)
         except BaseException:
             self.leave()
             raise
 
-    def admitted(self, n: int, wait: Wait) -> bool:
+    def try_admit(self, n: int, wait: Wait) -> bool:
         """Asks for a batch of n items. Returns whether it may be drawn now, and counts it if so."""
         membership, limiter = self._membership, self._membership.spec.rate_limiter
         membership.check_open()
@@ -238,7 +238,7 @@ class Sampler:
             self._session.sync(wait)
             have = self._session.items()
         if have < need:
-            self._missing = f"{have} of the {need} items that sampling needs"
+            self._wait_reason = f"{have} of the {need} items that sampling needs"
             return False
         if not self._limited:
             return True
@@ -251,13 +251,13 @@ class Sampler:
             membership.coordinator.undo_admitted.remote(answer, self._name, n)
             raise
         try:
-            done, closed, self._missing, counts = ray.get(answer)
+            done, closed, self._wait_reason, counts = ray.get(answer)
             membership.counts = max(membership.counts, counts)
         except ray.exceptions.ActorDiedError as error:
             membership.closed = True  # The coordinator ends when the buffer is closed.
             raise reprise.Closed(f"{membership.spec.name} is closed") from error
         except ray.exceptions.RayActorError:
-            self._missing = "the coordinator of the buffer, which is being restarted"
+            self._wait_reason = "the coordinator of the buffer, which is being restarted"
             return False
         self._has_turn = not done
         membership.closed = membership.closed or closed
@@ -270,7 +270,7 @@ class Sampler:
             self._membership.coordinator.leave.remote(self._name)
         self._has_turn = False
 
-    def give_back(self, n: int) -> None:
+    def undo_admission(self, n: int) -> None:
         if self._limited:
             self._membership.coordinator.undo_sample.remote(n)
 
@@ -287,7 +287,7 @@ def _prefetch(of: weakref.ref[Prefetcher], sampler: Sampler, n: int) -> None:
     sampler.leave()
     sampler.drop(list(tickets))
     for _ in tickets:
-        sampler.give_back(n)
+        sampler.undo_admission(n)
 
 
 class Prefetcher(Iterator[Batch]):
@@ -300,7 +300,7 @@ class Prefetcher(Iterator[Batch]):
             raise ValueError(f"prefetch: depth is {depth!r}; allowed: an integer from 1 to 64")
         self._sampler, self._draw, self._depth, self._timeout = sampler, draw, depth, timeout
         self._ready: deque[Batch] = deque()
-        self._news = threading.Condition()  # Guards _ready, _failure and _ended.
+        self._condition = threading.Condition()  # Guards _ready, _failure and _ended.
         self._failure: BaseException | None = None
         self._ended = False
         name, keeps = "reprise.ray prefetch", weakref.ref(self)
@@ -315,29 +315,33 @@ class Prefetcher(Iterator[Batch]):
         try:
             self._work(tickets, Wait("prefetch", seconds, str))
         except TimeoutError:  # The caller's own timeout raises, with this reason.
-            self._sampler._missing = "answers of the shards, or of the coordinator"
+            self._sampler._wait_reason = "answers of the shards, or of the coordinator"
         except BaseException as error:
-            with self._news:
+            with self._condition:
                 self._failure = error
-                self._news.notify_all()
+                self._condition.notify_all()
         return not self._ended and self._failure is None
 
     def _work(self, tickets: deque[int], wait: Wait) -> None:
         """Requests batches, takes the oldest one, or waits."""
         # Two batches need as many calls as one, so half of the places are requested at once.
-        together = max(1, self._depth // 2)
+        batches_at_once = max(1, self._depth // 2)
         free = self._depth - len(self._ready) - len(tickets)
-        if free >= together and not self._begin(tickets, together, wait) and not tickets:
+        if (
+            free >= batches_at_once
+            and not self._begin(tickets, batches_at_once, wait)
+            and not tickets
+        ):
             time.sleep(POLL_SECONDS)
         elif not tickets:
-            with self._news:
-                most = self._depth - together
-                self._news.wait_for(lambda: self._ended or len(self._ready) <= most, 0.1)
+            with self._condition:
+                max_ready = self._depth - batches_at_once
+                self._condition.wait_for(lambda: self._ended or len(self._ready) <= max_ready, 0.1)
         elif self._oldest_is_ready(tickets):
             batch = self._sampler.finish(tickets.popleft())
-            with self._news:
+            with self._condition:
                 self._ready.append(batch)
-                self._news.notify_all()
+                self._condition.notify_all()
         elif tickets:
             self._sampler._session.collect(wait)
 
@@ -348,13 +352,13 @@ class Prefetcher(Iterator[Batch]):
             return self._sampler.ready(tickets[0])
         except reprise.NothingToDraw:
             tickets.popleft()
-            self._sampler.give_back(self._draw.n)
+            self._sampler.undo_admission(self._draw.n)
             return False
 
-    def _begin(self, tickets: deque[int], most: int, wait: Wait) -> bool:
+    def _begin(self, tickets: deque[int], max_batches: int, wait: Wait) -> bool:
         admitted = 0
         try:
-            while admitted < most and self._sampler.admitted(self._draw.n, wait):
+            while admitted < max_batches and self._sampler.try_admit(self._draw.n, wait):
                 admitted += 1
             if admitted:
                 # The sampler may ask again only after these batches are taken, so it gives up its
@@ -364,10 +368,10 @@ class Prefetcher(Iterator[Batch]):
             return admitted > 0
         except BaseException as error:
             for _ in range(admitted):
-                self._sampler.give_back(self._draw.n)
+                self._sampler.undo_admission(self._draw.n)
             if not isinstance(error, reprise.NothingToDraw):
                 raise
-            self._sampler._missing = NOTHING
+            self._sampler._wait_reason = NO_PRIORITY
             return False
 
     def __iter__(self) -> Prefetcher:
@@ -381,8 +385,8 @@ class Prefetcher(Iterator[Batch]):
         return self._take("Prefetcher.get", timeout)
 
     def _take(self, call: str, timeout: float | None) -> Batch:
-        wait = Wait(call, timeout, lambda: self._sampler._missing)
-        with self._news:
+        wait = Wait(call, timeout, lambda: self._sampler._wait_reason)
+        with self._condition:
             if self._ended:
                 raise reprise.Closed(f"{call}: the prefetcher is closed")
             while not self._ready:
@@ -390,19 +394,19 @@ class Prefetcher(Iterator[Batch]):
                     raise StopIteration
                 if self._failure is not None:
                     raise self._failure
-                self._news.wait(wait.left())
+                self._condition.wait(wait.left())
                 if not self._ready and self._failure is None:
                     wait.check()
             batch = self._ready.popleft()
-            self._news.notify_all()
+            self._condition.notify_all()
             return batch
 
     def close(self) -> None:
         """Ends the thread, and drops batches that were ready."""
-        with self._news:
+        with self._condition:
             self._ended = True
             self._ready.clear()
-            self._news.notify_all()
+            self._condition.notify_all()
         self._thread.join()
 
     def __enter__(self) -> Prefetcher:

@@ -13,9 +13,9 @@ import numpy as np
 import reprise
 
 from .._memory import bfloat16_of
-from ._calls import Calls, Request, is_full
-from ._membership import LOST, Membership
-from ._shard import told_by
+from ._calls import Calls, Request, is_store_full
+from ._membership import LOST_ERRORS, Membership
+from ._shard import parse_answer
 from ._waiting import SLICE_SECONDS, Wait
 
 # The key of an item over all shards: its key within its shard, the incarnation of that shard, and
@@ -44,9 +44,9 @@ def priorities_of(given: Any, keys: Any) -> Any:
             "update_priorities: priorities is a masked array, whose mask would be lost; allowed: "
             "its filled(value)"
         )
-    half = bfloat16_of(given)
+    as_bfloat16 = bfloat16_of(given)
     try:
-        values = np.asarray(given) if half is None else half.astype(np.float32)
+        values = np.asarray(given) if as_bfloat16 is None else as_bfloat16.astype(np.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         why = f"update_priorities: no array can be made of priorities: {error}"
         raise ValueError(why) from error
@@ -78,7 +78,7 @@ class ClientSession:
         self.client = reprise.ShardClient(
             membership.spec.schema,
             len(membership.remotes),
-            **membership.spec.checked,
+            **membership.spec.checked_options,
             selector=selector,
             seed=seed,
             allocator=allocator,
@@ -86,7 +86,7 @@ class ClientSession:
         )
         # For each shard the requests that it has not answered.
         self._requests: list[list[Request]] = [[] for _ in membership.remotes]
-        self._reading = threading.Lock()  # Held by the thread that receives answers.
+        self._receive_lock = threading.Lock()  # Held by the thread that receives answers.
         self._counted = (0, 0)
         self.changed = False  # Whether draws were allotted again and not yet requested.
         self.waiting_updates = 0  # Updates queued since the last request.
@@ -103,7 +103,7 @@ class ClientSession:
             self.client.lose(shard, restarted)
             self.changed = True
             if restarted:
-                self._note_updates(1)  # At least one; only the client knows how many.
+                self._count_queued(1)  # At least one; only the client knows how many.
             self._count()
 
     def _count(self) -> None:
@@ -145,10 +145,10 @@ class ClientSession:
         """Receives answers that come within a moment. Returns True if there may be an answer or a
         loss."""
         self.membership.check_open()
-        if not self._reading.acquire(blocking=False):
+        if not self._receive_lock.acquire(blocking=False):
             # Another thread is receiving, perhaps the answers that this one waits for.
-            if self._reading.acquire(timeout=wait.left()):
-                self._reading.release()
+            if self._receive_lock.acquire(timeout=wait.left()):
+                self._receive_lock.release()
                 return True
             wait.check()
             return False
@@ -157,9 +157,9 @@ class ClientSession:
                 waiting = [one for requests in self._requests for one in requests]
             news = self._calls.collect(waiting, wait)
             for request, answer in news:
-                self._take(request, answer)
+                self._handle_answer(request, answer)
         finally:
-            self._reading.release()
+            self._receive_lock.release()
         for request in waiting:
             if request in self._requests[request.remote.index]:
                 request.retry(self._ask, self._give_up)
@@ -167,18 +167,18 @@ class ClientSession:
             wait.check()
         return bool(news) or not waiting
 
-    def _take(self, request: Request, answer: Any) -> None:
+    def _handle_answer(self, request: Request, answer: Any) -> None:
         shard = request.remote.index
-        if isinstance(answer, LOST):
+        if isinstance(answer, LOST_ERRORS):
             self._give_up(request, answer)
-        elif isinstance(answer, BaseException) and is_full(answer):
-            request.found_no_room()
+        elif isinstance(answer, BaseException) and is_store_full(answer):
+            request.on_store_full()
         elif isinstance(answer, BaseException):
             self._lost(shard)  # So that the next call does not raise the error again.
             raise answer
         else:
-            info, done = told_by(shard, answer)
-            if self.membership.learn(info):
+            info, done = parse_answer(shard, answer)
+            if self.membership.update_info(info):
                 with self.lock:
                     if request not in self._requests[shard]:
                         return
@@ -188,7 +188,7 @@ class ClientSession:
                     else:  # The request was for an earlier incarnation.
                         self._lost(shard, restarted=True)
 
-    def asked(self) -> set[int]:
+    def unanswered_shards(self) -> set[int]:
         """The shards that have not answered yet."""
         return {shard for shard, requests in enumerate(self._requests) if requests}
 
@@ -208,21 +208,21 @@ class ClientSession:
     def update(self, keys: Any, priorities: Any) -> None:
         """Queues updates for the next requests. Updates of lost shards count as stale."""
         with self.lock:
-            there = np.array([one.alive for one in self.membership.remotes])[keys["shard"]]
-            gone = len(keys) - int(np.count_nonzero(there))
+            alive = np.array([one.alive for one in self.membership.remotes])[keys["shard"]]
+            gone = len(keys) - int(np.count_nonzero(alive))
             if gone:
                 self.membership.count("stale_updates_at_clients", gone)
-                keys, priorities = keys[there], priorities[there]
+                keys, priorities = keys[alive], priorities[alive]
             self.client.update(
                 np.ascontiguousarray(keys["key"]),
                 np.ascontiguousarray(keys["shard"]),
                 np.ascontiguousarray(keys["incarnation"]),
                 priorities,
             )
-            self._note_updates(len(keys))
+            self._count_queued(len(keys))
             self._count()
 
-    def _note_updates(self, n: int) -> None:
+    def _count_queued(self, n: int) -> None:
         if not self.waiting_updates:
             self.waiting_since = time.monotonic()
         self.waiting_updates += n

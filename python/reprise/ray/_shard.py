@@ -14,7 +14,7 @@ import ray
 
 import reprise
 
-from ._checkpoint import kept_with, load_shard, shard_directory
+from ._checkpoint import keep_count, load_shard, shard_directory
 from ._coordinator import Counts
 from ._local import Local
 from ._options import NAMESPACE, Spec
@@ -22,8 +22,10 @@ from ._options import NAMESPACE, Spec
 log = logging.getLogger("reprise.ray")
 
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
-ROOM_SECONDS = 0.05  # The longest that an append waits for room, while other appends wait for it.
-MOST_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
+APPEND_WAIT_SECONDS = (
+    0.05  # The longest that an append waits for room, while other appends wait for it.
+)
+MAX_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
 CREDIT_SECONDS = 0.5  # The longest that an append waits for the coordinator.
 FORGET_SECONDS = 60.0  # A client that was silent for this long is forgotten.
 
@@ -52,13 +54,13 @@ class NoWriter(RuntimeError):
 OUTCOMES = (None, TimeoutError, NoWriter, reprise.Closed, ValueError, OSError, MemoryError)
 
 
-def error_of(outcome: int, said: str) -> BaseException | None:
+def error_of(outcome: int, reason: str) -> BaseException | None:
     """The error because of which a shipment has to be sent again, in `ReplayShard.outcomes_of`."""
     kind = OUTCOMES[outcome] if outcome < len(OUTCOMES) else RuntimeError
-    return None if kind is None else kind(said)
+    return None if kind is None else kind(reason)
 
 
-def told_by(shard: int, answer: Any) -> tuple[ShardInfo, bool]:
+def parse_answer(shard: int, answer: Any) -> tuple[ShardInfo, bool]:
     """The state of the shard in its answer, and whether it did what it was asked."""
     incarnation, committed, closed, done = reprise.ReplayShard.state_of(answer)
     return ShardInfo(shard, incarnation, committed, closed), done
@@ -97,13 +99,13 @@ class Shard:
         self._counted: dict[int, tuple[int, int]] = {}
         self._counts = Counts()
         self._ended = threading.Event()
-        known = ray.get(coordinator.starting_state.remote(index), timeout=30)
+        state = ray.get(coordinator.starting_state.remote(index), timeout=30)
         # Higher than all earlier incarnations, even if the clocks of nodes differ.
-        self.incarnation = max(time.time_ns(), known["before"] + 1)
-        again = known["again"]
-        self._checkpoints = known["checkpoints"] or start
+        self.incarnation = max(time.time_ns(), state["before"] + 1)
+        restarted = state["again"]
+        self._checkpoints = state["checkpoints"] or start
         self._note = ""
-        self._buffer = self._load(again)
+        self._buffer = self._load(restarted)
         self._replay_shard = reprise.ReplayShard(
             self._buffer,
             seed=self.incarnation % (1 << 63),
@@ -118,7 +120,7 @@ class Shard:
             spec,
         )
         self._loaded = self._committed()
-        if known["closed"]:
+        if state["closed"]:
             self._buffer.close()
         started = coordinator.started.remote(index, self.incarnation, self._loaded, self._note)
         ray.get(started, timeout=30)
@@ -126,13 +128,13 @@ class Shard:
             self._host = self._replay_shard.share(spec.address(index, self.incarnation))
         threading.Thread(target=self._heartbeat, daemon=True, name="reprise.ray heartbeat").start()
 
-    def _load(self, again: bool) -> reprise.ReplayBuffer:
+    def _load(self, restarted: bool) -> reprise.ReplayBuffer:
         if self._checkpoints is not None:
             try:
                 storage = self._spec.options.get("storage")
-                return load_shard(self._checkpoints, self._index, again, storage)
+                return load_shard(self._checkpoints, self._index, restarted, storage)
             except (reprise.CheckpointError, OSError, ValueError) as error:
-                if not again:
+                if not restarted:
                     raise
                 # An empty shard is more useful than one that cannot start.
                 self._note = f"shard {self._index} came back empty: {error}"
@@ -151,28 +153,28 @@ class Shard:
     def append(
         self, who: str, process: int, call: Any, shipments: Sequence[tuple[int, int]]
     ) -> Any:
-        """Appends the shipments of a call of a process. Returns the answer, with the outcomes of
-        those
-        for which the rate limiter had credit. `shipments`: the writer and the steps of each."""
+        """Appends the shipments of a call of a process. Returns the answer, with the outcomes
+        of those for which the rate limiter had credit. `shipments`: the writer and the steps of each.
+        """
         if not self._spec.rate_limiter_holds_writers:
-            return self._replay_shard.append_all(call, timeout=ROOM_SECONDS)
+            return self._replay_shard.append_all(call, timeout=APPEND_WAIT_SECONDS)
         # Before the lock: while this call waits for it, the process must not count as silent.
         self._replay_shard.note_alive(process)
         with self._append_lock:
             counted, sizes = dict(self._counted), []
             for writer, steps in shipments:
                 sizes.append(0 if counted.pop(writer, None) else steps)
-            let_in = self._take_credit(who, sizes)
-            answer = self._replay_shard.append_all(call, timeout=ROOM_SECONDS, most=let_in)
-            self._settle(process, shipments, sizes[:let_in], answer)
+            granted = self._take_credit(who, sizes)
+            answer = self._replay_shard.append_all(call, timeout=APPEND_WAIT_SECONDS, most=granted)
+            self._return_unused_credit(process, shipments, sizes[:granted], answer)
         return answer
 
-    def _settle(
+    def _return_unused_credit(
         self, process: int, shipments: Sequence[tuple[int, int]], sizes: list[int], answer: Any
     ) -> None:
         """Gives back credit that these shipments did not use, but keeps that of a refused shipment,
         which comes again."""
-        done = told_by(self._index, answer)[1]
+        done = parse_answer(self._index, answer)[1]
         outcomes = self._replay_shard.outcomes_of(answer) if done else []
         unused, refused = sum(sizes[len(outcomes) :]), set()
         for (writer, _), size, (outcome, steps, _) in zip(shipments, sizes, outcomes):
@@ -232,7 +234,7 @@ class Shard:
     ) -> reprise.SaveResult:
         """Saves this shard. `oldest`: the first checkpoint of each shard that has to stay."""
         where = shard_directory(directory, self._index)
-        keep = min(MOST_KEPT, kept_with(where, oldest[self._index]))
+        keep = min(MAX_KEPT, keep_count(where, oldest[self._index]))
         saved = self._buffer.save(where, keep=keep, **options)
         self._checkpoints = directory
         return saved

@@ -20,29 +20,29 @@ def is_number(given: Any) -> bool:
 class Wait:
     """The wait of one call: how long it may last, and what it says when it has to end."""
 
-    def __init__(self, what: str, timeout: float | None, missing: Callable[[], str]) -> None:
+    def __init__(self, call: str, timeout: float | None, missing: Callable[[], str]) -> None:
         if timeout is not None and not (is_number(timeout) and timeout >= 0):
-            raise ValueError(f"{what}: timeout is {timeout!r}; allowed: None, at least 0 seconds")
-        self._what, self._missing = what, missing
+            raise ValueError(f"{call}: timeout is {timeout!r}; allowed: None, at least 0 seconds")
+        self._call, self._wait_reason = call, missing
         self._began = time.monotonic()
         self._end = None if timeout is None else self._began + timeout
         self._warned = timeout is not None
 
-    def left(self, most: float = SLICE_SECONDS) -> float:
-        """Seconds until the wait has to end, at most `most`."""
+    def left(self, max_seconds: float = SLICE_SECONDS) -> float:
+        """Seconds until the wait has to end, at most `max_seconds`."""
         if self._end is None:
-            return most
-        return max(0.0, min(most, self._end - time.monotonic()))
+            return max_seconds
+        return max(0.0, min(max_seconds, self._end - time.monotonic()))
 
     def check(self) -> None:
         """Raises TimeoutError when the time is over; warns after a while, with the reason."""
         now = time.monotonic()
         if self._end is not None and now >= self._end:
-            raise TimeoutError(f"{self._what}: timed out: {self._missing()}")
+            raise TimeoutError(f"{self._call}: timed out: {self._wait_reason()}")
         if not self._warned and now - self._began > WARN_AFTER_SECONDS:
             self._warned = True
             warnings.warn(
-                f"{self._what} has waited for {WARN_AFTER_SECONDS:g} seconds: {self._missing()}",
+                f"{self._call} has waited for {WARN_AFTER_SECONDS:g} seconds: {self._wait_reason()}",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -13,27 +13,31 @@ import ray
 
 import reprise
 
-from ._calls import Calls, Request, is_full
-from ._membership import LOST, Membership, Remote
-from ._queue import SHIP_SECONDS, ShipmentQueue, Part, Recorder, waiting_in
-from ._shard import NoWriter, error_of, told_by
+from ._calls import Calls, Request, is_store_full
+from ._membership import LOST_ERRORS, Membership, Remote
+from ._queue import SHIP_SECONDS, ShipmentQueue, QueuedShipment, Recorder, shipments_to_send
+from ._shard import NoWriter, error_of, parse_answer
 from ._waiting import SLICE_SECONDS, Wait
 
 log = logging.getLogger("reprise.ray")
 
 RETRY_SECONDS = 0.01  # The first pause when the rate limiter has no credit; it doubles.
-MOST_RETRY_SECONDS = 0.16
-MOST_HELD_SECONDS = 1.0  # The longest pause before a refused shipment is sent again.
+MAX_RETRY_SECONDS = 0.16
+MAX_REFUSAL_PAUSE_SECONDS = 1.0  # The longest pause before a refused shipment is sent again.
 
 
-class _Append(Request):
+class _AppendRequest(Request):
     """A call to a shard: shipments of several writers, and ends of writers that left the shard."""
 
     def __init__(
-        self, membership: Membership, remote: Remote, ends: list[ShipmentQueue], parts: list[Part]
+        self,
+        membership: Membership,
+        remote: Remote,
+        ends: list[ShipmentQueue],
+        parts: list[QueuedShipment],
     ) -> None:
         self.ends, self.parts = ends, parts
-        self.shipments = [queue.end() for queue in ends] + [one for _, one in parts]
+        self.shipments = [queue.closing_shipment() for queue in ends] + [one for _, one in parts]
         call = reprise.ReplayShard.shipments_of(
             membership.number,
             remote.info.incarnation,
@@ -56,7 +60,7 @@ class Shipper:
         self._calls = Calls(membership, direct=not membership.spec.rate_limiter_holds_writers)
         self._lock = threading.Lock()  # Guards _queues.
         self._queues: list[ShipmentQueue] = []
-        self._requests: dict[int, _Append] = {}
+        self._requests: dict[int, _AppendRequest] = {}
         # When each shard last got a heartbeat or shipments.
         self._sent_at = [0.0 for _ in membership.remotes]
         # When each shard, after an error, may get requests again.
@@ -64,9 +68,9 @@ class Shipper:
         # Steps for which the rate limiter has credit; None if it has refused none.
         self.credit: int | None = None
         self._credit_call: Any = None
-        self._ask_at, self._pause = 0.0, RETRY_SECONDS
+        self._next_credit_call, self._pause = 0.0, RETRY_SECONDS
         self._wake = threading.Event()
-        self.news = threading.Condition()  # Notified after every answer and shipment.
+        self.changed = threading.Condition()  # Notified after every answer and shipment.
         threading.Thread(target=self._run, daemon=True, name="reprise.ray shipper").start()
 
     def add(self, queues: Sequence[ShipmentQueue]) -> None:
@@ -87,11 +91,11 @@ class Shipper:
                 for queue in list(self._queues):
                     queue.recorder.failure = error
                 time.sleep(SLICE_SECONDS)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
-        with self.news:
-            self.news.notify_all()
+    def _notify(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
 
     def _work(self) -> None:
         """One round: makes shipments, sends what may be sent, and waits for answers."""
@@ -101,12 +105,12 @@ class Shipper:
                 (one for one in self._queues if not one.done), key=lambda one: one.served_at
             )
             queues = list(self._queues)
-        taken = [queue.take(self._membership.spec.run_steps, now) for queue in queues]
+        taken = [queue.take(self._membership.spec.shipment_steps, now) for queue in queues]
         if any(taken):
-            self._tell()  # Writers that waited to ship go on.
+            self._notify()  # Writers that waited to ship go on.
         for queue in queues:
             self._choose_shard(queue)
-        waiting = self._within_credit(waiting_in(queues, now), now)
+        waiting = self._limit_to_credit(shipments_to_send(queues, now), now)
         for remote in self._membership.alive():
             if remote.index not in self._requests and now >= self._resume_at[remote.index]:
                 self._ship(remote, queues, waiting, now)
@@ -116,31 +120,31 @@ class Shipper:
             self._wake.clear()
             return
         for request, answer in self._calls.collect(requests, Wait("ship", SHIP_SECONDS / 4, str)):
-            self._answered(request, answer)
-            self._tell()
+            self._on_answer(request, answer)
+            self._notify()
         for request in list(self._requests.values()):
-            request.retry(self._ask, self._failed)
+            request.retry(self._ask, self._on_shard_lost)
 
     def _choose_shard(self, queue: ShipmentQueue) -> None:
         """Ships a queue whose shard is lost to another shard, until its own is back."""
         remotes = self._membership.remotes
         queue.left = {one for one in queue.left if remotes[one].alive}
-        if remotes[queue.home].alive:
-            wanted = queue.home
+        if remotes[queue.home_shard].alive:
+            wanted = queue.home_shard
         elif remotes[queue.shard].alive:
             wanted = queue.shard
         else:
             alive = self._membership.alive()
             if not alive:
                 return
-            wanted = alive[queue.home % len(alive)].index
+            wanted = alive[queue.home_shard % len(alive)].index
         if wanted != queue.shard and queue.in_flight == 0:
             if remotes[queue.shard].alive:
                 queue.left.add(queue.shard)
             queue.left.discard(wanted)
             queue.shard = wanted
 
-    def _within_credit(self, waiting: list[Part], now: float) -> list[Part]:
+    def _limit_to_credit(self, waiting: list[QueuedShipment], now: float) -> list[QueuedShipment]:
         """The first shipments, as far as the rate limiter has credit. After a refusal the
         coordinator is asked how much there is, so that no shipment is sent in vain."""
         if self.credit is None:
@@ -151,15 +155,15 @@ class Shipper:
                 self.credit = ray.get(credit_call)
             except ray.exceptions.RayError:
                 self.credit = 0  # The coordinator is being restarted.
-            longer = min(2 * self._pause, MOST_RETRY_SECONDS)
+            longer = min(2 * self._pause, MAX_RETRY_SECONDS)
             self._pause = RETRY_SECONDS if self.credit else longer
-            self._ask_at = now + self._pause
+            self._next_credit_call = now + self._pause
         sizes = [one.steps for _, one in waiting]
         total = sum(sizes)
         if self.credit >= total > 0:
             self.credit = None
             return waiting
-        if self._credit_call is None and total > 0 and now >= self._ask_at:
+        if self._credit_call is None and total > 0 and now >= self._next_credit_call:
             self._credit_call = self._membership.coordinator.credit.remote(
                 self._membership.client, sizes
             )
@@ -170,7 +174,7 @@ class Shipper:
         return waiting[:fit]
 
     def _ship(
-        self, remote: Remote, queues: list[ShipmentQueue], waiting: list[Part], now: float
+        self, remote: Remote, queues: list[ShipmentQueue], waiting: list[QueuedShipment], now: float
     ) -> None:
         index = remote.index
         parts = [part for part in waiting if part[0].shard == index]
@@ -184,38 +188,42 @@ class Shipper:
             if self.credit is not None:
                 self.credit -= one.steps
         self._sent_at[index] = now
-        request = self._requests[index] = _Append(self._membership, remote, ends, parts)
+        request = self._requests[index] = _AppendRequest(self._membership, remote, ends, parts)
         self._ask(request)
 
-    def _ask(self, request: _Append) -> None:
+    def _ask(self, request: _AppendRequest) -> None:
         failure = self._calls.ask(request)
         if failure is not None:
-            self._failed(request, failure)
+            self._on_shard_lost(request, failure)
 
-    def _answered(self, request: _Append, answer: Any) -> None:
+    def _on_answer(self, request: _AppendRequest, answer: Any) -> None:
         index = request.remote.index
         if self._requests.get(index) is not request:
             return
-        if isinstance(answer, LOST):
-            self._failed(request, answer)
-        elif isinstance(answer, BaseException) and is_full(answer):
-            request.found_no_room()
+        if isinstance(answer, LOST_ERRORS):
+            self._on_shard_lost(request, answer)
+        elif isinstance(answer, BaseException) and is_store_full(answer):
+            request.on_store_full()
         elif isinstance(answer, BaseException):
             cause = getattr(answer, "cause", None) or answer
             self._resume_at[index] = time.monotonic() + SLICE_SECONDS
-            self._ended(request, [cause] * len(request.shipments))
+            self._handle_outcomes(request, [cause] * len(request.shipments))
         else:
-            info, done = told_by(index, answer)
-            self._membership.learn(info)
+            info, done = parse_answer(index, answer)
+            self._membership.update_info(info)
             if request.incarnation not in (0, info.incarnation):
-                self._failed(request, RuntimeError("it was restarted"))
+                self._on_shard_lost(request, RuntimeError("it was restarted"))
                 return
             outcomes = reprise.ReplayShard.outcomes_of(answer) if done else []
             if len(outcomes) < len(request.shipments) and not info.closed:
                 self.credit = 0
-            self._ended(request, [error_of(outcome, said) for outcome, _, said in outcomes])
+            self._handle_outcomes(
+                request, [error_of(outcome, said) for outcome, _, said in outcomes]
+            )
 
-    def _ended(self, request: _Append, outcomes: Sequence[BaseException | None]) -> None:
+    def _handle_outcomes(
+        self, request: _AppendRequest, outcomes: Sequence[BaseException | None]
+    ) -> None:
         """Takes the outcomes of a request's shipments. Further shipments had no credit."""
         del self._requests[request.remote.index]
         now = time.monotonic()
@@ -228,23 +236,23 @@ class Shipper:
             if not queue.shipped or queue.shipped[0] is not one:
                 continue  # An earlier one of its writer was refused, so it waits.
             if outcome is None:
-                queue.taken_by_shard(now)
+                queue.on_appended(now)
             else:
-                self._refused(queue, outcome, now)
+                self._on_refusal(queue, outcome, now)
 
-    def _refused(self, queue: ShipmentQueue, error: BaseException, now: float) -> None:
+    def _on_refusal(self, queue: ShipmentQueue, error: BaseException, now: float) -> None:
         """Handles a shard's refusal of a writer's oldest shipment, which is sent again later. The
         writer's next call raises the error, unless the error may go away by itself."""
-        queue.refused_since, queue.reason = queue.refused_since or now, str(error)
+        queue.refused_since, queue.refusal = queue.refused_since or now, str(error)
         waited = now - queue.refused_since
-        queue.retry_at = now + min(max(waited, SLICE_SECONDS), MOST_HELD_SECONDS)
+        queue.retry_at = now + min(max(waited, SLICE_SECONDS), MAX_REFUSAL_PAUSE_SECONDS)
         if isinstance(error, TimeoutError):
             return
         # NoWriter may pass: the queue's own shard may come back, and shards close the writers of
         # silent processes.
-        visits = queue.shard != queue.home
+        is_away = queue.shard != queue.home_shard
         if isinstance(error, NoWriter) and (
-            visits or waited < 2 * self._membership.spec.answer_timeout
+            is_away or waited < 2 * self._membership.spec.answer_timeout
         ):
             return
         recorder = queue.recorder
@@ -253,17 +261,19 @@ class Shipper:
             name = self._membership.spec.name
             log.warning("%s: a writer ended, and its last steps are lost: %s", name, error)
             with recorder.lock:
-                self._membership.count("lost_in_flight_steps", recorder.packer.steps_in(queue.home))
-                recorder.packer.take(queue.home)
-            self._give_up(queue, len(queue.shipped))
+                self._membership.count(
+                    "lost_in_flight_steps", recorder.packer.steps_in(queue.home_shard)
+                )
+                recorder.packer.take(queue.home_shard)
+            self._drop_shipments(queue, len(queue.shipped))
             queue.closed = True
             queue.left.add(queue.shard)  # The shard may have some of its steps.
 
-    def _give_up(self, queue: ShipmentQueue, shipments: int) -> None:
+    def _drop_shipments(self, queue: ShipmentQueue, shipments: int) -> None:
         for _ in range(shipments):
             self._membership.count("lost_in_flight_steps", queue.shipped.popleft().steps)
 
-    def _failed(self, request: _Append, error: BaseException) -> None:
+    def _on_shard_lost(self, request: _AppendRequest, error: BaseException) -> None:
         """Gives up and counts the shipments of a request to a lost shard. The shard may have
         appended and saved them already, so their steps could be there twice if sent again."""
         self._requests.pop(request.remote.index, None)
@@ -271,7 +281,7 @@ class Shipper:
         for queue in request.ends:
             queue.left.discard(request.remote.index)
         for queue, _ in request.parts:
-            self._give_up(queue, queue.in_flight)
+            self._drop_shipments(queue, queue.in_flight)
             queue.in_flight = 0
 
 
@@ -292,8 +302,8 @@ class Writer:
         self._recorder = Recorder(membership, first, writers)
         self._packer = self._recorder.packer
         self._writer = make(self._recorder.packer)
-        self._ship_at = membership.spec.run_steps
-        self._most = 2 * membership.spec.run_steps
+        self._ship_threshold = membership.spec.shipment_steps
+        self._max_steps = 2 * membership.spec.shipment_steps
         shipper.add(self._recorder.queues)
 
     def __getattr__(self, name: str) -> Any:
@@ -333,20 +343,20 @@ class Writer:
         if self._membership.closed:
             raise reprise.Closed(f"{what}: {self._membership.spec.name} is closed")
 
-    def _ready(self, timeout: float | None = None) -> None:
+    def _wait_until_ready(self, timeout: float | None = None) -> None:
         """Waits until the next step may be appended, so that a step whose append raises was not
         taken."""
         if self._membership.closed or self._recorder.failure is not None:
             self._check("append")
         steps = self._packer.most_steps
-        if steps >= self._ship_at:
+        if steps >= self._ship_threshold:
             self._shipper.wake()
-            if steps >= self._most:
+            if steps >= self._max_steps:
                 timeout = self._timeout if timeout is None else timeout
-                self._wait("append", timeout, lambda: self._packer.most_steps < self._most)
+                self._wait("append", timeout, lambda: self._packer.most_steps < self._max_steps)
 
     def _wait(self, what: str, timeout: float | None, done: Callable[[], bool]) -> None:
-        wait = Wait(what, timeout, self._missing)
+        wait = Wait(what, timeout, self._wait_reason)
         self._shipper.wake()
         while True:
             ended = done()
@@ -354,22 +364,22 @@ class Writer:
                 self._check(what)
             if ended:
                 return
-            with self._shipper.news:
-                self._shipper.news.wait(wait.left())
+            with self._shipper.changed:
+                self._shipper.changed.wait(wait.left())
             if not done():
                 wait.check()
 
-    def _missing(self) -> str:
+    def _wait_reason(self) -> str:
         remotes = self._membership.remotes
         queue = max(
             (one for one in self._recorder.queues if not one.empty),
-            key=lambda one: (not remotes[one.shard].alive, bool(one.reason), one.shipped_steps),
+            key=lambda one: (not remotes[one.shard].alive, bool(one.refusal), one.shipped_steps),
             default=self._recorder.queues[0],
         )
         if not remotes[queue.shard].alive:
             state = "is lost"
-        elif queue.reason:
-            state = f"refuses them: {queue.reason}"
+        elif queue.refusal:
+            state = f"refuses them: {queue.refusal}"
         elif self._shipper.credit is not None:
             state = "has to wait, as the rate limiter has no room for more"
         else:
@@ -377,19 +387,19 @@ class Writer:
         return f"{self._recorder.steps} steps are here, and shard {queue.shard} {state}"
 
     def append(self, **fields: Any) -> None:
-        self._ready()
+        self._wait_until_ready()
         self._writer.append(**fields)
 
     def append_episode(self, **fields: Any) -> None:
-        self._ready()
+        self._wait_until_ready()
         self._writer.append_episode(**fields)
 
     def append_transition(self, **fields: Any) -> None:
-        self._ready()
+        self._wait_until_ready()
         self._writer.append_transition(**fields)
 
     def append_transitions(self, **fields: Any) -> None:
-        self._ready()
+        self._wait_until_ready()
         self._writer.append_transitions(**fields)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -405,7 +415,7 @@ class Writer:
         """Gives up the writer's places at the shards until it has more steps. No episode may be
         open."""
         for queue in self._recorder.queues:
-            queue.leaves = queue.used
+            queue.leaving = queue.used
 
     def close(self, timeout: float | None = None) -> None:
         """Ends open episodes as truncated, and waits until everything is shipped. `timeout`: that

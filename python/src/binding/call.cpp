@@ -8,22 +8,23 @@ Signature::Signature(const char* kind, const char* name)
     : name_(name), call_(name_ == "__init__" ? kind : std::string(kind) + "." + name) {}
 
 void Signature::add(const std::string& name, const std::string& hint,
-                    const std::string& default_text, bool by_keyword, Take take) {
+                    const std::string& default_text, bool by_keyword, Converter converter) {
   // All parameters after one that is given by keyword are given by keyword too.
   by_keyword = by_keyword || parameters_.size() > positional_;
-  PyObject* const word = PyUnicode_InternFromString(name.c_str());
-  if (word == nullptr) {
+  PyObject* const interned_name = PyUnicode_InternFromString(name.c_str());
+  if (interned_name == nullptr) {
     throw nb::python_error();
   }
   const std::size_t at = parameters_.size();
-  if (at == kMost) {
+  if (at == kMaxParameters) {
     throw std::logic_error(call_ + " has too many parameters");
   }
-  const bool takes_none = default_text == "None";
-  takes_[at] = take;
+  const bool accepts_none = default_text == "None";
+  converters_[at] = converter;
   required_ |= default_text.empty() ? 1U << at : 0U;
-  takes_none_ |= takes_none ? 1U << at : 0U;
-  parameters_.push_back({name, hint + (takes_none ? " | None" : ""), default_text, word});
+  accepts_none_ |= accepts_none ? 1U << at : 0U;
+  parameters_.push_back(
+      {name, hint + (accepts_none ? " | None" : ""), default_text, interned_name});
   positional_ += by_keyword ? 0U : 1U;
 }
 
@@ -47,7 +48,7 @@ std::string Signature::list(const char* first, const Text& text) const {
   return all;
 }
 
-std::string Signature::typed(const char* first, const std::string& result) const {
+std::string Signature::with_types(const char* first, const std::string& result) const {
   const std::string all = list(first, [](const Parameter& one) {
     return one.name + ": " + one.hint + (one.default_text.empty() ? "" : " = " + one.default_text);
   });
@@ -68,22 +69,23 @@ std::string Signature::without_types(const char* first) const {
 /// The index of the parameter with this name, or kMost. Names written in a call are interned, so
 /// their addresses are compared first.
 std::size_t Signature::find(PyObject* name) const noexcept {
-  auto found = std::ranges::find(parameters_, name, &Parameter::word);
+  auto found = std::ranges::find(parameters_, name, &Parameter::interned_name);
   if (found == parameters_.end()) {
     found = std::ranges::find_if(parameters_, [name](const Parameter& one) {
-      return PyUnicode_Compare(one.word, name) == 0;
+      return PyUnicode_Compare(one.interned_name, name) == 0;
     });
   }
-  return found == parameters_.end() ? kMost : static_cast<std::size_t>(found - parameters_.begin());
+  return found == parameters_.end() ? kMaxParameters
+                                    : static_cast<std::size_t>(found - parameters_.begin());
 }
 
 /// Caches which parameters the keywords name, if all of them are allowed.
-void Signature::look_up(PyObject* names, bool takes_fields) {
-  std::vector<std::uint16_t> places;
+void Signature::map_keywords(PyObject* names, bool accepts_fields) {
+  std::vector<std::uint16_t> indices;
   for (Py_ssize_t i = 0; i < PyTuple_Size(names); ++i) {
     PyObject* const name = PyTuple_GetItem(names, i);
     const std::size_t at = find(name);
-    if (at == kMost && !takes_fields) {
+    if (at == kMaxParameters && !accepts_fields) {
       std::string allowed;
       for (const Parameter& one : parameters_) {
         allowed += (allowed.empty() ? "" : ", ") + one.name;
@@ -91,9 +93,9 @@ void Signature::look_up(PyObject* names, bool takes_fields) {
       refuse(": unexpected keyword " + repr_of(name) +
              "; allowed: " + (allowed.empty() ? "none" : allowed));
     }
-    places.push_back(static_cast<std::uint16_t>(at));
+    indices.push_back(static_cast<std::uint16_t>(at));
   }
-  places_ = std::move(places);
+  parameter_indices_ = std::move(indices);
   Py_XDECREF(std::exchange(names_, nb::borrow(names).release().ptr()));
 }
 
@@ -105,7 +107,7 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
            std::to_string(first) +
            (parameters_.size() > positional_ || fields != nullptr ? ": name the others" : ""));
   }
-  std::array<PyObject*, kMost> given;  // Pointer i is set only if bit i of `set` is.
+  std::array<PyObject*, kMaxParameters> given;  // Pointer i is set only if bit i of `set` is.
   std::copy_n(values, first, given.begin());
   std::uint32_t set = (1U << first) - 1U;
   if (fields != nullptr) {
@@ -114,16 +116,16 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
   if (names != nullptr) {
     values += positional;
     if (names != names_) {
-      look_up(names, fields != nullptr);
+      map_keywords(names, fields != nullptr);
     }
     if (fields != nullptr) {
       fields->names_ = names;
       fields->values_ = values;
-      fields->size_ = places_.size();
+      fields->size_ = parameter_indices_.size();
     }
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      const std::size_t at = places_[i];
-      if (at == kMost) {
+    for (std::size_t i = 0; i < parameter_indices_.size(); ++i) {
+      const std::size_t at = parameter_indices_[i];
+      if (at == kMaxParameters) {
         continue;
       }
       if ((set >> at & 1U) != 0) {
@@ -142,13 +144,14 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
   }
   for (; set != 0; set &= set - 1) {
     const auto at = static_cast<std::size_t>(std::countr_zero(set));
-    if (given[at] != Py_None || (takes_none_ >> at & 1U) == 0) {
-      takes_[at](slots, given[at], {call_, parameters_[at].name});
+    if (given[at] != Py_None || (accepts_none_ >> at & 1U) == 0) {
+      converters_[at](slots, given[at], {call_, parameters_[at].name});
     }
   }
 }
 
-detail::Row::Row(PyObject* positional, PyObject* keywords) : count(PyTuple_Size(positional)) {
+detail::CallArguments::CallArguments(PyObject* positional, PyObject* keywords)
+    : count(PyTuple_Size(positional)) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     values.push_back(PyTuple_GetItem(positional, i));
   }

@@ -69,8 +69,8 @@ constexpr Arg<Default> keyword(const char* name, Default default_value = {}) {
 /// The parameters of one call, and how their values are read.
 class Signature {
  public:
-  static constexpr std::size_t kMost = 16;
-  using Take = void (*)(void* slots, nb::handle given, What what);
+  static constexpr std::size_t kMaxParameters = 16;
+  using Converter = void (*)(void* slots, nb::handle given, ArgumentName what);
 
   Signature() = default;
   /// `kind` is the class that has the method, or that "__init__" makes.
@@ -78,14 +78,14 @@ class Signature {
   /// `default_text` is empty if the parameter is required. If it is "None", an argument of None
   /// counts as not given.
   void add(const std::string& name, const std::string& hint, const std::string& default_text,
-           bool by_keyword, Take take);
+           bool by_keyword, Converter converter);
   void add_fields(const char* name);
 
   [[nodiscard]] const char* name() const noexcept { return name_.c_str(); }
   /// "Writer.append", or the class for a constructor.
   [[nodiscard]] const char* call() const noexcept { return call_.c_str(); }
   /// "append(self, *, end: int = 0, **fields: ArrayLike) -> None".
-  [[nodiscard]] std::string typed(const char* first, const std::string& result) const;
+  [[nodiscard]] std::string with_types(const char* first, const std::string& result) const;
   /// "append($self, /, *, end=0, **fields)\n--\n\n", which inspect understands.
   [[nodiscard]] std::string without_types(const char* first) const;
 
@@ -99,11 +99,11 @@ class Signature {
     std::string name;
     std::string hint;
     std::string default_text;
-    PyObject* word;  ///< The interned name, never released.
+    PyObject* interned_name;  ///< The interned name, never released.
   };
 
   [[nodiscard]] std::size_t find(PyObject* name) const noexcept;
-  void look_up(PyObject* names, bool takes_fields);
+  void map_keywords(PyObject* names, bool accepts_fields);
   [[noreturn]] void refuse(const std::string& why) const { throw WrongKind(call_ + why); }
   template <class Text>
   [[nodiscard]] std::string list(const char* first, const Text& text) const;
@@ -113,15 +113,15 @@ class Signature {
   /// The name of the parameter that takes any keyword as a field; empty: there is none.
   std::string fields_;
   std::vector<Parameter> parameters_;
-  std::array<Take, kMost> takes_{};
+  std::array<Converter, kMaxParameters> converters_{};
   std::size_t positional_ = 0;
   // These have one bit for each parameter.
   std::uint32_t required_ = 0;
-  std::uint32_t takes_none_ = 0;
+  std::uint32_t accepts_none_ = 0;
   /// The keywords of the last call, which a call site gives as the same tuple each time, and the
   /// index of the parameter that each one names, or kMost for a field. Guarded by the GIL.
   PyObject* names_ = nullptr;  ///< Outlives the interpreter.
-  std::vector<std::uint16_t> places_;
+  std::vector<std::uint16_t> parameter_indices_;
 };
 
 /// The Python class of a C++ type, set when it is added to the module.
@@ -150,7 +150,7 @@ nb::object make_object(Values&&... values) {
 template <class T>
 struct Conversion<T*> {
   static std::string hint() { return str_of(nb::type<T>().attr("__name__")); }
-  static T* from(nb::handle given, What what) {
+  static T* from(nb::handle given, ArgumentName what) {
     check_kind(nb::isinstance<T>(given), given, what, "a " + hint());
     return &self_of<T>(given.ptr());
   }
@@ -206,16 +206,16 @@ struct Bound {
 
   /// Converts an argument to parameter I.
   template <std::size_t I>
-  static void take(void* slots, nb::handle given, What what) {
+  static void convert_argument(void* slots, nb::handle given, ArgumentName what) {
     convert(std::get<I>(*static_cast<Slots*>(slots)), given, what);
   }
   /// Converts an argument to a member of a described struct, which is parameter I.
   template <std::size_t I, class M>
-  static void take_member(void* slots, nb::handle given, What what) {
+  static void convert_member(void* slots, nb::handle given, ArgumentName what) {
     convert(std::get<I>(*static_cast<Slots*>(slots)).*M::pointer, given, what);
   }
   template <class T>
-  static void convert(T& to, nb::handle given, What what) {
+  static void convert(T& to, nb::handle given, ArgumentName what) {
     to = Conversion<T>::from(given, what);
   }
 
@@ -230,7 +230,7 @@ struct Bound {
           const auto value = T().*M::pointer;
           using Value = std::remove_const_t<decltype(value)>;
           signature.add(std::string(M::name()), Conversion<Value>::hint(),
-                        Conversion<Value>::shown(value), true, &take_member<I, M>);
+                        Conversion<Value>::to_text(value), true, &convert_member<I, M>);
         });
       }
       if constexpr (Described<T> || std::same_as<T, CallName>) {
@@ -251,17 +251,17 @@ struct Bound {
         text = one.default_value;
       } else if constexpr (!std::same_as<Default, Required>) {
         std::get<I>(defaults) = static_cast<T>(one.default_value);
-        text = Conversion<T>::shown(std::get<I>(defaults));
+        text = Conversion<T>::to_text(std::get<I>(defaults));
       }
-      signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &take<I>);
+      signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &convert_argument<I>);
     }
     add<I + 1>(rest...);
   }
 
   /// Runs the function with the converted arguments.
   template <class Call>
-  static decltype(auto) with(PyObject* const* values, Py_ssize_t positional, PyObject* names,
-                             const Call& call) {
+  static decltype(auto) invoke(PyObject* const* values, Py_ssize_t positional, PyObject* names,
+                               const Call& call) {
     Slots slots = defaults;
     Fields* fields = nullptr;
     const auto prepare = [&]<class T>(T& slot) {

@@ -11,7 +11,7 @@ namespace reprise::python {
 namespace {
 
 /// Rewords Python's current error if it is a TypeError; any other is what the user's code raised.
-[[noreturn]] void refuse_kind(nb::handle given, What what, std::string_view allowed) {
+[[noreturn]] void refuse_kind(nb::handle given, ArgumentName what, std::string_view allowed) {
   nb::python_error error;
   if (!error.matches(PyExc_TypeError)) {
     throw std::move(error);
@@ -36,7 +36,8 @@ std::string in_quotes(std::string_view word) {
   return text.append(word).append("'");
 }
 
-std::chrono::nanoseconds Conversion<std::chrono::nanoseconds>::from(nb::handle given, What what) {
+std::chrono::nanoseconds Conversion<std::chrono::nanoseconds>::from(nb::handle given,
+                                                                    ArgumentName what) {
   check_kind(!is_bool(given), given, what, "None or a number of seconds");
   const double value = PyFloat_AsDouble(given.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
@@ -47,22 +48,23 @@ std::chrono::nanoseconds Conversion<std::chrono::nanoseconds>::from(nb::handle g
     fail(what, " is ", repr_of(given), " s; allowed: None or at least 0");
   }
   // About the largest number of seconds whose nanoseconds fit in 64 bits.
-  constexpr double kLongest = 9.0e9;
-  return value >= kLongest ? kNoTimeout
-                           : std::chrono::nanoseconds(static_cast<std::int64_t>(value * 1e9));
+  constexpr double kMaxSeconds = 9.0e9;
+  return value >= kMaxSeconds ? kNoTimeout
+                              : std::chrono::nanoseconds(static_cast<std::int64_t>(value * 1e9));
 }
 
-std::string refusal(nb::handle given, What what, std::string_view allowed) {
+std::string refusal(nb::handle given, ArgumentName what, std::string_view allowed) {
   return what.text() + " is " + repr_of(given) + "; allowed: " + std::string(allowed);
 }
 
-void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed) {
+void check_kind(bool is_kind, nb::handle given, ArgumentName what, std::string_view allowed) {
   if (!is_kind) {
     throw WrongKind(refusal(given, what, allowed));
   }
 }
 
-std::uint64_t integer_from(nb::handle given, What what, std::int64_t least, std::uint64_t most) {
+std::uint64_t integer_from(nb::handle given, ArgumentName what, std::int64_t least,
+                           std::uint64_t most) {
   const char* const any = least == 0 ? "an integer of at least 0" : "an integer";
   check_kind(!is_bool(given), given, what, any);
   const nb::object index =
@@ -94,7 +96,7 @@ std::uint64_t integer_from(nb::handle given, What what, std::int64_t least, std:
       refusal(index, what, "an integer of " + std::to_string(bits) + " bits"));
 }
 
-double real_from(nb::handle given, What what) {
+double real_from(nb::handle given, ArgumentName what) {
   check_kind(!is_bool(given), given, what, "a number");
   const double value = PyFloat_AsDouble(given.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
@@ -107,7 +109,7 @@ double real_from(nb::handle given, What what) {
   return value;
 }
 
-bool Conversion<bool>::from(nb::handle given, What what) {
+bool Conversion<bool>::from(nb::handle given, ArgumentName what) {
   if (given.ptr() == Py_True || given.ptr() == Py_False) {
     return given.ptr() == Py_True;
   }
@@ -120,7 +122,7 @@ bool Conversion<bool>::from(nb::handle given, What what) {
   return truth != 0;
 }
 
-std::string Conversion<std::string>::from(nb::handle given, What what) {
+std::string Conversion<std::string>::from(nb::handle given, ArgumentName what) {
   Py_ssize_t size = 0;
   const char* const text =
       PyUnicode_Check(given.ptr()) ? PyUnicode_AsUTF8AndSize(given.ptr(), &size) : nullptr;
@@ -131,7 +133,7 @@ std::string Conversion<std::string>::from(nb::handle given, What what) {
   return {text, static_cast<std::size_t>(size)};
 }
 
-std::filesystem::path Conversion<std::filesystem::path>::from(nb::handle given, What what) {
+std::filesystem::path Conversion<std::filesystem::path>::from(nb::handle given, ArgumentName what) {
   PyObject* bytes = nullptr;
   if (PyUnicode_FSConverter(given.ptr(), &bytes) == 0) {
     refuse_kind(given, what, "a path");
@@ -140,14 +142,14 @@ std::filesystem::path Conversion<std::filesystem::path>::from(nb::handle given, 
   return {std::string(PyBytes_AsString(bytes), static_cast<std::size_t>(PyBytes_Size(bytes)))};
 }
 
-Allocator Conversion<Allocator>::from(nb::handle given, What what) {
+Allocator Conversion<Allocator>::from(nb::handle given, ArgumentName what) {
   check_kind(PyCallable_Check(given.ptr()) != 0, given, what,
              "None or a function of a number of bytes");
   return {{given.ptr()}, what};
 }
 
-std::size_t word_from(nb::handle given, What what, const std::string_view* words, std::size_t count,
-                      std::string_view besides) {
+std::size_t word_from(nb::handle given, ArgumentName what, const std::string_view* words,
+                      std::size_t count, std::string_view besides) {
   std::string allowed;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string word(words[i]);

@@ -25,13 +25,13 @@
 namespace reprise::python {
 
 /// The name of a value in messages, which is put together only when a message is made.
-class What {
+class ArgumentName {
  public:
   template <class Text>
-  requires std::convertible_to<const Text&, std::string_view> What(const Text& name)
+  requires std::convertible_to<const Text&, std::string_view> ArgumentName(const Text& name)
   noexcept : name_(name) {}  // NOLINT(google-explicit-constructor)
   /// "ReplayBuffer.sampler: seed".
-  What(std::string_view call, std::string_view name) noexcept : call_(call), name_(name) {}
+  ArgumentName(std::string_view call, std::string_view name) noexcept : call_(call), name_(name) {}
   [[nodiscard]] std::string text() const {
     return std::string(call_) + (call_.empty() ? "" : ": ") + std::string(name_);
   }
@@ -42,19 +42,20 @@ class What {
 };
 
 /// The message "`what` is `given`; allowed: `allowed`".
-[[nodiscard]] std::string refusal(nb::handle given, What what, std::string_view allowed);
+[[nodiscard]] std::string refusal(nb::handle given, ArgumentName what, std::string_view allowed);
 /// Throws a TypeError with the text of `refusal` unless `is_kind`.
-void check_kind(bool is_kind, nb::handle given, What what, std::string_view allowed);
+void check_kind(bool is_kind, nb::handle given, ArgumentName what, std::string_view allowed);
 
 /// An integer from `least` to `most`, as 64 bits. It needs __index__; bools are refused.
-[[nodiscard]] std::uint64_t integer_from(nb::handle given, What what, std::int64_t least,
+[[nodiscard]] std::uint64_t integer_from(nb::handle given, ArgumentName what, std::int64_t least,
                                          std::uint64_t most);
 /// A number from every argument that float() accepts, except text and bools.
-[[nodiscard]] double real_from(nb::handle given, What what);
+[[nodiscard]] double real_from(nb::handle given, ArgumentName what);
 /// The index of a str among the words; else a ValueError that names them and what is allowed
 /// `besides`.
-[[nodiscard]] std::size_t word_from(nb::handle given, What what, const std::string_view* words,
-                                    std::size_t count, std::string_view besides = {});
+[[nodiscard]] std::size_t word_from(nb::handle given, ArgumentName what,
+                                    const std::string_view* words, std::size_t count,
+                                    std::string_view besides = {});
 
 /// The shortest decimal that is this float, as a Python float: 0.6 rather than 0.6000000238.
 [[nodiscard]] nb::object decimal(float value);
@@ -62,9 +63,9 @@ void check_kind(bool is_kind, nb::handle given, What what, std::string_view allo
 /// A word in quotes, as Python writes it.
 [[nodiscard]] std::string in_quotes(std::string_view word);
 
-/// `hint` is the text of a type in signatures, `shown` that of a default. `from` converts an object
-/// to a value, and throws a TypeError for another kind of object and a ValueError for a number out
-/// of range, which name `what`.
+/// `hint` is the text of a type in signatures, `to_text` that of a default. `from` converts an
+/// object to a value, and throws a TypeError for another kind of object and a ValueError for a
+/// number out of range, which name `what`.
 template <class T>
 struct Conversion;
 
@@ -72,14 +73,14 @@ struct Conversion;
 template <>
 struct Conversion<bool> {
   static std::string hint() { return "bool"; }
-  static std::string shown(bool value) { return value ? "True" : "False"; }
-  static bool from(nb::handle given, What what);
+  static std::string to_text(bool value) { return value ? "True" : "False"; }
+  static bool from(nb::handle given, ArgumentName what);
 };
 template <std::integral T>
 struct Conversion<T> {
   static std::string hint() { return "int"; }
-  static std::string shown(T value) { return std::to_string(value); }
-  static T from(nb::handle given, What what) {
+  static std::string to_text(T value) { return std::to_string(value); }
+  static T from(nb::handle given, ArgumentName what) {
     using Limits = std::numeric_limits<T>;
     return static_cast<T>(
         integer_from(given, what, Limits::min(), static_cast<std::uint64_t>(Limits::max())));
@@ -88,27 +89,29 @@ struct Conversion<T> {
 template <std::floating_point T>
 struct Conversion<T> {
   static std::string hint() { return "float"; }
-  static std::string shown(T value) { return repr_of(decimal(static_cast<float>(value))); }
-  static T from(nb::handle given, What what) { return static_cast<T>(real_from(given, what)); }
+  static std::string to_text(T value) { return repr_of(decimal(static_cast<float>(value))); }
+  static T from(nb::handle given, ArgumentName what) {
+    return static_cast<T>(real_from(given, what));
+  }
 };
 /// A str, converted to UTF-8.
 template <>
 struct Conversion<std::string> {
   static std::string hint() { return "str"; }
-  static std::string shown(const std::string& value) { return in_quotes(value); }
-  static std::string from(nb::handle given, What what);
+  static std::string to_text(const std::string& value) { return in_quotes(value); }
+  static std::string from(nb::handle given, ArgumentName what);
 };
 /// A str, bytes or os.PathLike.
 template <>
 struct Conversion<std::filesystem::path> {
   static std::string hint() { return "str | PathLike[str]"; }
-  static std::filesystem::path from(nb::handle given, What what);
+  static std::filesystem::path from(nb::handle given, ArgumentName what);
 };
 template <class T>
 struct Conversion<std::optional<T>> {
   static std::string hint() { return Conversion<T>::hint(); }
-  static std::string shown(const std::optional<T>& /*none*/) { return "None"; }
-  static std::optional<T> from(nb::handle given, What what) {
+  static std::string to_text(const std::optional<T>& /*none*/) { return "None"; }
+  static std::optional<T> from(nb::handle given, ArgumentName what) {
     return Conversion<T>::from(given, what);
   }
 };
@@ -116,12 +119,12 @@ struct Conversion<std::optional<T>> {
 template <>
 struct Conversion<std::chrono::nanoseconds> {
   static std::string hint() { return "float"; }
-  static std::string shown(std::chrono::nanoseconds value) {
+  static std::string to_text(std::chrono::nanoseconds value) {
     return value == kNoTimeout
                ? "None"
-               : Conversion<double>::shown(std::chrono::duration<double>(value).count());
+               : Conversion<double>::to_text(std::chrono::duration<double>(value).count());
   }
-  static std::chrono::nanoseconds from(nb::handle given, What what);
+  static std::chrono::nanoseconds from(nb::handle given, ArgumentName what);
 };
 
 /// The words of an enum's values 0, 1, ..., and the name of their type for type checkers.
@@ -138,10 +141,10 @@ template <class Enum>
 requires(words_of<Enum>.hint != nullptr) struct Conversion<Enum> {
   static constexpr const Words& words = words_of<Enum>;
   static std::string hint() { return words.hint; }
-  static std::string shown(Enum value) {
+  static std::string to_text(Enum value) {
     return in_quotes(words.names[static_cast<std::size_t>(value)]);
   }
-  static Enum from(nb::handle given, What what) {
+  static Enum from(nb::handle given, ArgumentName what) {
     return static_cast<Enum>(word_from(given, what, words.names.data(), words.count()));
   }
 };
@@ -163,22 +166,22 @@ struct Given : nb::handle {
 using ArrayLike = Given<"ArrayLike">;
 /// A function of a number of bytes that gives memory, and its name in messages.
 struct Allocator : Given<"Callable[[int], Any]"> {
-  What what = std::string_view("allocator");
+  ArgumentName what = std::string_view("allocator");
 };
 
 template <Hint kHint>
 struct Conversion<Given<kHint>> {
   static std::string hint() { return kHint.name; }
-  static std::string shown(nb::handle /*none*/) { return "None"; }
-  static Given<kHint> from(nb::handle given, What /*what*/) { return {given.ptr()}; }
+  static std::string to_text(nb::handle /*none*/) { return "None"; }
+  static Given<kHint> from(nb::handle given, ArgumentName /*what*/) { return {given.ptr()}; }
 };
 template <>
 struct Conversion<Allocator> : Conversion<Given<"Callable[[int], Any]">> {
-  static Allocator from(nb::handle given, What what);
+  static Allocator from(nb::handle given, ArgumentName what);
 };
 
 template <class T>
-[[nodiscard]] T value_from(nb::handle given, What what) {
+[[nodiscard]] T value_from(nb::handle given, ArgumentName what) {
   return Conversion<T>::from(given, what);
 }
 

@@ -40,7 +40,7 @@ const char* kind_name(CheckpointError::Kind kind) noexcept {
 }
 
 /// Turns "WithoutReplacement" into 'without_replacement'.
-std::string word_of(std::string_view enumerator) {
+std::string python_name(std::string_view enumerator) {
   std::string word;
   for (const char c : enumerator) {
     const bool upper = c >= 'A' && c <= 'Z';
@@ -52,23 +52,23 @@ std::string word_of(std::string_view enumerator) {
 
 /// Rewords a message of the library for the package: calls of C++ become calls of Python, members
 /// of options become parameters, and enumerators words.
-std::string in_python(const std::string& call, const std::exception& error) {
+std::string reword_for_python(const std::string& call, const std::exception& error) {
   const auto* const refusal = dynamic_cast<const Refusal*>(&error);
   if (refusal == nullptr) {
     return error.what();
   }
-  using Is = Refusal::Is;
-  const bool of_strategy = refusal->parts().front().is == Is::Strategy;
-  std::string text = of_strategy ? "" : call + ": ";
-  for (const auto& [is, part] : refusal->parts()) {
-    text += is == Is::Text         ? part
-            : is == Is::Strategy   ? part + "."
-            : is == Is::Enumerator ? word_of(part)
-                                   : "";
+  using Kind = Refusal::Kind;
+  const bool is_strategy = refusal->parts().front().kind == Kind::Strategy;
+  std::string text = is_strategy ? "" : call + ": ";
+  for (const auto& [kind, part] : refusal->parts()) {
+    text += kind == Kind::Text         ? part
+            : kind == Kind::Strategy   ? part + "."
+            : kind == Kind::Enumerator ? python_name(part)
+                                       : "";
   }
   // In Python the option `initial` takes the constant itself, so there is no `initial_constant`.
   constexpr std::string_view kConstant = "initial_constant is";
-  const auto at = of_strategy ? text.find(kConstant) : std::string::npos;
+  const auto at = is_strategy ? text.find(kConstant) : std::string::npos;
   return at == std::string::npos ? text : text.replace(at, kConstant.size(), "initial is");
 }
 
@@ -87,7 +87,9 @@ void set_os_error(const std::system_error& error, const std::string& text,
 
 /// Sets Python's error from the exception that is being handled, which it rethrows and catches.
 void translate(const std::string& call) {
-  const auto message_of = [&](const std::exception& error) { return in_python(call, error); };
+  const auto message_of = [&](const std::exception& error) {
+    return reword_for_python(call, error);
+  };
   try {
     throw;
   } catch (nb::python_error& error) {
@@ -150,7 +152,7 @@ std::string repr_of(nb::handle object) {
 }
 
 /// The name of an object's type, with its module unless that is builtins.
-std::string kind_text(nb::handle object) {
+std::string python_type_name(nb::handle object) {
   const std::string module = str_of(object.type().attr("__module__"));
   const std::string name = str_of(object.type().attr("__qualname__"));
   return module == "builtins" ? name : module + "." + name;

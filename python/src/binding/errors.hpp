@@ -54,7 +54,7 @@ template <class Error = std::invalid_argument, class... Parts>
 /// str(object) and repr(object); what is not valid UTF-8 in them is escaped.
 [[nodiscard]] std::string str_of(nb::handle object);
 [[nodiscard]] std::string repr_of(nb::handle object);
-[[nodiscard]] std::string kind_text(nb::handle object);
+[[nodiscard]] std::string python_type_name(nb::handle object);
 
 /// Takes over a new reference from CPython, or throws its current error if it is null.
 [[nodiscard]] inline nb::object checked(PyObject* made) {

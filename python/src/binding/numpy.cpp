@@ -41,12 +41,12 @@ Numpy& numpy() noexcept {
 nb::object make_array(DType dtype, std::span<const std::size_t> shape,
                       std::span<const std::size_t> strides, const void* data, int flags) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what is written here is read.
-  std::array<Py_ssize_t, 64> sizes, apart;
+  std::array<Py_ssize_t, 64> sizes, byte_strides;
   std::copy(shape.begin(), shape.end(), sizes.begin());
-  std::copy(strides.begin(), strides.end(), apart.begin());
+  std::copy(strides.begin(), strides.end(), byte_strides.begin());
   return checked(numpy().new_array(
       numpy().array, dtype_of(dtype).release().ptr(), static_cast<int>(shape.size()), sizes.data(),
-      strides.empty() ? nullptr : apart.data(), const_cast<void*>(data), flags, nullptr));
+      strides.empty() ? nullptr : byte_strides.data(), const_cast<void*>(data), flags, nullptr));
 }
 
 bool is_masked(nb::handle object) {
@@ -96,7 +96,7 @@ std::string Array::described() const {
   return python::described(str_of(dtype()), sizes);
 }
 
-char Array::kind_of_others() const {
+char Array::kind_of_custom_type() const {
   return str_of(dtype()) == kNames.back() ? 'f' : dtype_layout().kind;
 }
 

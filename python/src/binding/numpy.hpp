@@ -51,7 +51,7 @@ class Array {
   [[nodiscard]] nb::handle dtype() const noexcept { return layout_->dtype; }
   /// numpy's kind, such as 'f'; bfloat16, which numpy does not know, counts as a float.
   [[nodiscard]] char kind() const {
-    return dtype_layout().kind == 'V' ? kind_of_others() : dtype_layout().kind;
+    return dtype_layout().kind == 'V' ? kind_of_custom_type() : dtype_layout().kind;
   }
   /// Whether its elements have this type in the machine's byte order.
   [[nodiscard]] bool is(DType dtype) const noexcept;
@@ -69,7 +69,7 @@ class Array {
   [[nodiscard]] const DtypeLayout& dtype_layout() const noexcept {
     return *reinterpret_cast<const DtypeLayout*>(layout_->dtype);
   }
-  [[nodiscard]] char kind_of_others() const;
+  [[nodiscard]] char kind_of_custom_type() const;
   const ArrayLayout* layout_;
 };
 

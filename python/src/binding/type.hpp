@@ -47,7 +47,7 @@ auto guard(Self& self, const char* call) {
 
 /// Runs a call and turns what it throws into Python's error; the result says whether it failed.
 template <class Result, class Call>
-Result caught(const Signature& signature, Call&& call) noexcept {
+Result call_or_set_error(const Signature& signature, Call&& call) noexcept {
   try {
     return call();
   } catch (...) {
@@ -64,7 +64,7 @@ Result caught(const Signature& signature, Call&& call) noexcept {
 template <auto F, bool kReleased, class Self, class... Given>
 decltype(auto) call_on(PyObject* self, Self& object, Given&... given) {
   using First = std::remove_cvref_t<std::tuple_element_t<0, ParametersOf<F>>>;
-  const Released released(kReleased);
+  const GilRelease released(kReleased);
   if constexpr (std::same_as<First, nb::handle>) {
     return std::invoke(F, nb::handle(self), given...);
   } else if constexpr (std::derived_from<Self, First>) {
@@ -78,10 +78,10 @@ template <class Self, auto F, bool kReleased>
 PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
   using B = Bound<F, 1>;
-  return caught<PyObject*>(B::signature, [=] {
+  return call_or_set_error<PyObject*>(B::signature, [=] {
     Self& object = self_of<Self>(self);
     [[maybe_unused]] const auto entered = guard(object, B::signature.call());
-    return B::with(values, positional, names, [&](auto&... slots) {
+    return B::invoke(values, positional, names, [&](auto&... slots) {
       return result_of(
           [&]() -> decltype(auto) { return call_on<F, kReleased>(self, object, slots...); });
     });
@@ -92,8 +92,8 @@ template <auto F>
 PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
   using B = Bound<F, 0>;
-  return caught<PyObject*>(B::signature, [=] {
-    return B::with(values, positional, names, [](auto&... slots) {
+  return call_or_set_error<PyObject*>(B::signature, [=] {
+    return B::invoke(values, positional, names, [](auto&... slots) {
       return result_of([&]() -> decltype(auto) { return F(slots...); });
     });
   });
@@ -103,7 +103,7 @@ PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t po
 template <class Self, auto F, class Result, bool kReleased, class... Raw>
 Result call_slot(PyObject* self, Raw... raw) noexcept {
   const Signature& signature = Bound<F, 1>::signature;
-  return caught<Result>(signature, [=]() mutable {
+  return call_or_set_error<Result>(signature, [=]() mutable {
     Self& object = self_of<Self>(self);
     [[maybe_unused]] const auto entered = guard(object, signature.call());
     const auto call = [&]() -> decltype(auto) {
@@ -123,8 +123,8 @@ PyObject* call_getter(PyObject* self, void* /*closure*/) noexcept {
 }
 
 /// The arguments of a call in one array: positional ones first, then keyword arguments.
-struct Row {
-  Row(PyObject* positional, PyObject* keywords);
+struct CallArguments {
+  CallArguments(PyObject* positional, PyObject* keywords);
   std::vector<PyObject*> values;
   Py_ssize_t count = 0;  ///< Number of positional arguments.
   nb::object names;
@@ -133,13 +133,13 @@ struct Row {
 template <class Self, auto F>
 int call_init(PyObject* self, PyObject* positional, PyObject* keywords) noexcept {
   using B = Bound<F, 1>;
-  return caught<int>(B::signature, [=] {
+  return call_or_set_error<int>(B::signature, [=] {
     if (nb::inst_ready(self)) {
       throw WrongKind(std::string(B::signature.call()) + ": __init__ was called before");
     }
-    const Row row(positional, keywords);
-    B::with(row.values.data(), row.count, row.names.ptr(),
-            [&](auto&... slots) { F(nb::inst_ptr<Self>(self), slots...); });
+    const CallArguments arguments(positional, keywords);
+    B::invoke(arguments.values.data(), arguments.count, arguments.names.ptr(),
+              [&](auto&... slots) { F(nb::inst_ptr<Self>(self), slots...); });
     nb::inst_mark_ready(self);
     return 0;
   });
@@ -181,7 +181,7 @@ class Type {
     using B = detail::Bound<F, 1>;
     B::signature = Signature(name_, "__init__");
     B::add(args...);
-    noted_.append(B::signature.typed("self", "None").c_str());
+    signatures_.append(B::signature.with_types("self", "None").c_str());
     doc_ = B::signature.without_types("") + doc_ + "\n\n" + doc;
     return slot(Py_tp_init, &detail::call_init<Self, F>);
   }
@@ -190,7 +190,7 @@ class Type {
   Type& property(const char* name, const std::string& result, const char* doc) {
     using B = detail::Bound<F, 1>;
     B::signature = Signature(name_, name);
-    noted_.append(("@property " + B::signature.typed("self", result)).c_str());
+    signatures_.append(("@property " + B::signature.with_types("self", result)).c_str());
     getters_.push_back(
         {B::signature.name(), &detail::call_getter<Self, F, kReleased>, nullptr, doc, nullptr});
     return *this;
@@ -205,7 +205,7 @@ class Type {
   Type& special(int id, const std::string& signature) {
     detail::Bound<F, 1>::signature =
         Signature(name_, signature.substr(0, signature.find('(')).c_str());
-    noted_.append(signature.c_str());
+    signatures_.append(signature.c_str());
     return slot(id, slot_of<F>(static_cast<typename detail::Bound<F, 1>::Slots*>(nullptr)));
   }
   /// Makes the object a context manager that closes it.
@@ -232,7 +232,7 @@ class Type {
         nb::class_<Self>(module, name_, doc.c_str(), nb::type_slots(slots.data()),
                          nb::is_weak_referenceable(), nb::pooled(kPooled))
             .ptr());
-    signatures()[name_] = noted_;
+    signatures()[name_] = signatures_;
   }
 
  private:
@@ -255,8 +255,8 @@ class Type {
                   const char* doc, int flags, Function function, Arg<Default>... args) {
     Bound::signature = Signature(name_, name);
     Bound::add(args...);
-    noted_.append(
-        ((flags == 0 ? "" : "@staticmethod ") + Bound::signature.typed(first.c_str(), result))
+    signatures_.append(
+        ((flags == 0 ? "" : "@staticmethod ") + Bound::signature.with_types(first.c_str(), result))
             .c_str());
     Bound::doc = Bound::signature.without_types(flags == 0 ? "$self, /" : "") + doc;
     methods_.push_back({Bound::signature.name(),
@@ -289,7 +289,7 @@ class Type {
   std::vector<PyMethodDef> methods_;
   std::vector<PyGetSetDef> getters_;
   std::vector<PyType_Slot> slots_;
-  nb::list noted_;
+  nb::list signatures_;
 };
 
 }  // namespace reprise::python

@@ -12,31 +12,31 @@ namespace reprise::python {
 namespace {
 
 /// A wait without a timeout warns after this long.
-constexpr std::chrono::seconds kTold{5};
+constexpr std::chrono::seconds kWarnAfter{5};
 
 /// Whether this thread asks another process only for words.
-thread_local bool for_words = false;
+thread_local bool only_for_message = false;
 
 }  // namespace
 
-std::optional<Stats> stats_for_words(const std::function<Stats()>& stats) noexcept {
-  std::optional<Stats> told;
-  for_words = true;
+std::optional<Stats> stats_for_message(const std::function<Stats()>& stats) noexcept {
+  std::optional<Stats> stats_now;
+  only_for_message = true;
   try {
-    told = stats();
+    stats_now = stats();
   } catch (...) {  // The call itself waits on, or says by itself that it cannot.
   }
-  for_words = false;
-  return told;
+  only_for_message = false;
+  return stats_now;
 }
 
 SignalHook::SignalHook(std::function<Stats()> stats)
-    : stats_(std::move(stats)), maker_(::getpid()) {}
+    : stats_(std::move(stats)), owner_process_(::getpid()) {}
 
 std::string SignalHook::reason(std::chrono::nanoseconds waited) const {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
   std::string text = "a call has waited for " + std::to_string(seconds) + " s and has no timeout";
-  const std::optional<Stats> stats = stats_for_words(stats_);
+  const std::optional<Stats> stats = stats_for_message(stats_);
   if (!stats) {
     return text;
   }
@@ -64,9 +64,9 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   }
   // The warning is made before the GIL is taken, because making it takes the locks of shards.
   std::string warning;
-  const bool tells = !told_ && timeout_ == kNoTimeout && waited >= kTold;
-  if (tells && ::getpid() == maker_) {
-    told_ = true;
+  const bool warns = !warned_ && timeout_ == kNoTimeout && waited >= kWarnAfter;
+  if (warns && ::getpid() == owner_process_) {
+    warned_ = true;
     try {
       warning = reason(waited);
     } catch (...) {
@@ -84,7 +84,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   }
   PyGILState_Release(state);
   // A child that a handler forked must not go on, because locks may be held there for ever.
-  return !failure_ && ::getpid() == maker_;
+  return !failure_ && ::getpid() == owner_process_;
 }
 
 void SignalHook::rethrow() {
@@ -109,7 +109,7 @@ bool HostHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
   if (waited == std::chrono::nanoseconds(0)) {
     return true;
   }
-  if (for_words) {
+  if (only_for_message) {
     return false;
   }
   const ::pid_t process = ::getpid();
@@ -136,7 +136,7 @@ struct OwnThread::Run {
 };
 
 OwnThread::OwnThread(std::function<void(std::stop_token)> work)
-    : run_(std::make_shared<Run>()), maker_(::getpid()) {
+    : run_(std::make_shared<Run>()), owner_process_(::getpid()) {
   run_->work = std::move(work);
   run_->thread = std::jthread([run = run_.get()](const std::stop_token& stop) {
     try {
@@ -151,12 +151,12 @@ void OwnThread::end() noexcept {
   if (!run_->thread.joinable()) {
     return;
   }
-  if (::getpid() != maker_) {
+  if (::getpid() != owner_process_) {
     static_cast<void>(new std::shared_ptr<Run>(run_));
     return;
   }
   run_->thread.request_stop();
-  const Released released;
+  const GilRelease released;
   run_->thread.join();
 }
 
@@ -178,7 +178,7 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
   std::exception_ptr interrupt;
   const ::pid_t maker = ::getpid();
   {
-    std::optional<Released> released(std::in_place);
+    std::optional<GilRelease> released(std::in_place);
     run->thread = std::jthread([&work, run = run.get()](const std::stop_token& stop) {
       std::exception_ptr thrown;
       try {

@@ -33,13 +33,13 @@ inline void check_signals() {
 
 /// Releases the GIL while it lives, if that is worth its cost. A thread that Python would end when
 /// it takes the GIL back sleeps instead: see forced_unwind.cpp.
-class Released {
+class GilRelease {
  public:
-  explicit Released(bool worth_it = true) noexcept
-      : state_(worth_it ? PyEval_SaveThread() : nullptr) {}
-  Released(const Released&) = delete;
-  Released& operator=(const Released&) = delete;
-  ~Released() {
+  explicit GilRelease(bool release = true) noexcept
+      : state_(release ? PyEval_SaveThread() : nullptr) {}
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+  ~GilRelease() {
     if (state_ != nullptr) {
       PyEval_RestoreThread(state_);
     }
@@ -52,13 +52,13 @@ class Released {
 /// Runs a call without the GIL.
 template <class Call>
 auto without_gil(const Call& call) {
-  const Released released;
+  const GilRelease released;
   return call();
 }
 
 /// The statistics from which a message says why a call waits. Nothing if `stats` throws, because
 /// what it asks is closed, or waits for another process that does not answer soon.
-[[nodiscard]] std::optional<Stats> stats_for_words(const std::function<Stats()>& stats) noexcept;
+[[nodiscard]] std::optional<Stats> stats_for_message(const std::function<Stats()>& stats) noexcept;
 
 /// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held where
 /// marks are made and removed, and released only in between.
@@ -95,9 +95,9 @@ class SignalHook final : public WaitHook {
     decltype(call()) result{};
     try {
       const InUse allowed(waiting_, "SignalHook");
-      const Released released;
+      const GilRelease released;
       first_ = true;
-      told_ = false;
+      warned_ = false;
       timeout_ = timeout;
       result = call();
     } catch (...) {
@@ -115,12 +115,12 @@ class SignalHook final : public WaitHook {
 
   using Clock = std::chrono::steady_clock;
   const std::function<Stats()> stats_;
-  const ::pid_t maker_;
+  const ::pid_t owner_process_;
   bool waiting_ = false;
   /// Whether the call has not waited yet: its first wait starts the clock, and begins even if the
   /// timeout is 0.
   bool first_ = false;
-  bool told_ = false;  ///< Whether this wait has warned.
+  bool warned_ = false;  ///< Whether this wait has warned.
   Clock::time_point start_;
   std::chrono::nanoseconds timeout_{0};
   std::exception_ptr failure_;  ///< The exception that a handler raised.
@@ -168,7 +168,7 @@ class OwnThread {
  private:
   struct Run;
   std::shared_ptr<Run> run_;
-  const ::pid_t maker_;  ///< The process that started the thread.
+  const ::pid_t owner_process_;  ///< The process that started the thread.
 };
 
 /// Runs work on another thread, without the GIL. If a handler raises, it ends the work.

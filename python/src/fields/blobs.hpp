@@ -21,7 +21,7 @@ struct Bytes {
 template <>
 struct Conversion<Bytes> {
   static std::string hint() { return "Any"; }
-  static Bytes from(nb::handle given, What what) {
+  static Bytes from(nb::handle given, ArgumentName what) {
     nb::object owner = vocabulary("bytes_of")(given, (what.text() + " is").c_str(), false);
     const Array array(owner);
     return {std::move(owner), {array.data(), array.size()}};

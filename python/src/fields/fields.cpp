@@ -57,10 +57,10 @@ void check_name(const char* call, const Schema& schema, std::string_view name, R
 }
 
 FieldTable::FieldTable(const Schema& schema) {
-  Schema before;
+  Schema earlier_fields;
   for (const FieldSpec& spec : schema.fields()) {
-    check_name("Schema", before, spec.name, spec.role);
-    before.declare(spec.name, spec.role, spec.dtype, spec.shape);
+    check_name("Schema", earlier_fields, spec.name, spec.role);
+    earlier_fields.declare(spec.name, spec.role, spec.dtype, spec.shape);
     fields_.push_back(info_of(schema, spec));
   }
   for (const FieldInfo& info : fields_) {
@@ -78,7 +78,7 @@ FieldTable::FieldTable(const Schema& schema) {
   }
 }
 
-Named FieldTable::find(PyObject* name) const noexcept {
+NamedField FieldTable::find(PyObject* name) const noexcept {
   for (const Entry& entry : entries_) {
     if (entry.name == name) {
       return entry.named;

@@ -33,7 +33,7 @@ struct FieldInfo {
 };
 
 /// The field that a keyword or a batch's key names.
-struct Named {
+struct NamedField {
   const FieldInfo* field = nullptr;  ///< Null: no field.
   bool next = false;
 };
@@ -47,11 +47,11 @@ class FieldTable {
   [[nodiscard]] const std::vector<FieldInfo>& fields() const noexcept { return fields_; }
 
   /// Finds a field by "x", or an observation also by "next_x".
-  [[nodiscard]] Named find(PyObject* name) const noexcept;
+  [[nodiscard]] NamedField find(PyObject* name) const noexcept;
   /// Finds the field that keyword i of a call names; none if it names a parameter.
-  [[nodiscard]] Named named(const Fields& fields, std::size_t i) const noexcept {
+  [[nodiscard]] NamedField named(const Fields& fields, std::size_t i) const noexcept {
     PyObject* const name = fields.name(i);
-    return name == nullptr ? Named() : find(name);
+    return name == nullptr ? NamedField() : find(name);
   }
 
   [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
@@ -69,7 +69,7 @@ class FieldTable {
  private:
   struct Entry {
     PyObject* name = nullptr;
-    Named named;
+    NamedField named;
   };
 
   std::vector<FieldInfo> fields_;
@@ -101,7 +101,8 @@ class Value {
   ///
   /// TypeError for a type that does not convert, ValueError for a wrong shape or an integer out of
   /// range; either names the call, the field, what is expected and what was given.
-  void take(nb::handle given, const FieldInfo& field, GivenIn in, std::optional<std::size_t> rows);
+  void assign(nb::handle given, const FieldInfo& field, GivenIn in,
+              std::optional<std::size_t> rows);
 
   /// ValueError for a discount outside 0 to 1 and a version below 0 in these rows.
   void check_range(const FieldInfo& field, GivenIn in, std::size_t first, std::size_t rows) const;
@@ -112,11 +113,11 @@ class Value {
 
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
   /// Keeps an object alive as long as the value.
-  void own(nb::object given) { owner_ = std::move(given); }
+  void keep_alive(nb::object given) { owner_ = std::move(given); }
   void reset() { owner_.reset(); }
 
  private:
-  bool take_scalar(nb::handle given, const FieldInfo& field, GivenIn in);
+  bool assign_scalar(nb::handle given, const FieldInfo& field, GivenIn in);
 
   const std::byte* data_ = nullptr;
   alignas(8) std::byte scalar_[8] = {};
@@ -137,17 +138,17 @@ struct StepValues {
 };
 
 /// The object if it is an array, else what numpy.asarray makes of it; ValueError if numpy fails.
-[[nodiscard]] nb::object array_of(nb::handle given, What what);
+[[nodiscard]] nb::object array_of(nb::handle given, ArgumentName what);
 
 /// Whether values of one of numpy's kinds convert to another: as in numpy's casting "same_kind",
 /// and integers of either sign, whose range is checked.
 [[nodiscard]] bool casts(char from, char to) noexcept;
 
 /// A plain array of the type; ValueError if a number of `array` is out of the type's range.
-[[nodiscard]] nb::object converted(nb::handle array, DType dtype, What what);
+[[nodiscard]] nb::object converted(nb::handle array, DType dtype, ArgumentName what);
 
 /// The argument as a plain array [n] of the type: itself if it is one, else a converted copy.
-[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, What what,
+[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, ArgumentName what,
                                   std::optional<std::size_t> n = std::nullopt);
 
 /// An argument that is an array [n] of the type, or converts to one; TypeError for None.
@@ -163,7 +164,7 @@ struct Conversion<Numbers<T>> {
     return std::same_as<T, float> ? "ArrayLike"
                                   : std::string("NDArray[np.") + name_of(kDType<T>) + "]";
   }
-  static Numbers<T> from(nb::handle given, What what) {
+  static Numbers<T> from(nb::handle given, ArgumentName what) {
     if (given.is_none()) {
       fail<WrongKind>(what, ": expected ", name_of(kDType<T>), " of shape (n,); given None");
     }
@@ -176,11 +177,11 @@ struct Conversion<Numbers<T>> {
 template <>
 struct Conversion<Numbers<ItemKey>> {
   static std::string hint() { return "ArrayLike"; }
-  static Numbers<ItemKey> from(nb::handle given, What what);
+  static Numbers<ItemKey> from(nb::handle given, ArgumentName what);
 };
 using Keys = Numbers<ItemKey>;
 /// A copy, because other threads may write to the array while the call runs without the GIL.
-[[nodiscard]] inline std::vector<ItemKey> own(const Keys& keys) {
+[[nodiscard]] inline std::vector<ItemKey> copy_of(const Keys& keys) {
   return {keys.values.begin(), keys.values.end()};
 }
 
@@ -188,14 +189,14 @@ using Keys = Numbers<ItemKey>;
 template <>
 struct Conversion<End> {
   static std::string hint() { return "_End"; }
-  static std::string shown(End value) { return std::to_string(static_cast<int>(value)); }
-  static End from(nb::handle given, What what);
+  static std::string to_text(End value) { return std::to_string(static_cast<int>(value)); }
+  static End from(nb::handle given, ArgumentName what);
 };
 /// Reads the `end` of each row of a call, an array of integers, into `ends`.
 void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector<End>& ends);
 
 /// The fields that a call takes, as masks.
-struct Expected {
+struct ExpectedFields {
   std::uint64_t now = 0;       ///< Required under their names.
   std::uint64_t optional = 0;  ///< Allowed under their names.
   std::uint64_t next = 0;      ///< Required under "next_" and their names.
@@ -208,15 +209,15 @@ struct Expected {
 
 /// The number of steps in a call's arrays, by its first field; none if it has no field. With
 /// `final`, observations have one row more.
-[[nodiscard]] std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table,
+[[nodiscard]] std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table,
                                                     bool final);
 
 /// Refuses an observation that has as many rows as the columns, because it lacks the final one.
 void check_final(const Fields& fields, const FieldTable& table);
 
 /// Reads every field of the call. ValueError for unknown and missing fields, which lists the
-/// fields. Other errors are as in `Value::take`, and without `unchecked` as in Value's checks.
-void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
+/// fields. Other errors are as in `Value::assign`, and without `unchecked` as in Value's checks.
+void read_fields(const Fields& fields, const FieldTable& table, const ExpectedFields& expected,
                  StepValues& values);
 
 /// Checks `rows` of a call's `unchecked` arrays, from the first on; or of its next observations
@@ -231,16 +232,16 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
 
 /// The priorities of a call, or none. ValueError for an empty array if the call decides items,
 /// because the core would take it for no priorities.
-[[nodiscard]] std::span<const float> some_of(const std::optional<Priorities>& priorities,
-                                             std::size_t items, const char* call);
+[[nodiscard]] std::span<const float> priorities_or_none(const std::optional<Priorities>& priorities,
+                                                        std::size_t items, const char* call);
 
 /// Releases the values of a call, however the call ends.
-class TakenValues {
+class ValuesReset {
  public:
-  explicit TakenValues(StepValues& values) noexcept : values_(values) {}
-  ~TakenValues() { values_.reset(); }
-  TakenValues(const TakenValues&) = delete;
-  TakenValues& operator=(const TakenValues&) = delete;
+  explicit ValuesReset(StepValues& values) noexcept : values_(values) {}
+  ~ValuesReset() { values_.reset(); }
+  ValuesReset(const ValuesReset&) = delete;
+  ValuesReset& operator=(const ValuesReset&) = delete;
 
  private:
   StepValues& values_;

@@ -9,14 +9,14 @@
 namespace reprise::python {
 namespace {
 
-std::string taken_names(const FieldTable& table, const Expected& expected) {
+std::string accepted_names(const FieldTable& table, const ExpectedFields& expected) {
   const std::string now = table.names(expected.now | expected.optional);
   const std::string next = table.names(expected.next, "next_");
   return now + (now.empty() || next.empty() ? "" : ", ") + next;
 }
 
 /// What to write in place of a keyword that other replay buffers use; empty if it is none.
-std::string instead_of(const std::string& name) {
+std::string replacement_hint(const std::string& name) {
   const auto is_among = [word = " " + name + " "](std::string_view words) {
     return words.find(word) != std::string_view::npos;
   };
@@ -32,11 +32,11 @@ std::string instead_of(const std::string& name) {
   return is_among(" priority td_error td_errors ") ? ": priorities are `priorities`" : "";
 }
 
-[[noreturn]] void refuse_name(const char* call, PyObject* name, const Named& named,
-                              const FieldTable& table, const Expected& expected) {
+[[noreturn]] void refuse_name(const char* call, PyObject* name, const NamedField& named,
+                              const FieldTable& table, const ExpectedFields& expected) {
   std::string message = std::string(call) + ": ";
   if (named.field == nullptr) {
-    message += "unknown field " + repr_of(name) + instead_of(str_of(name));
+    message += "unknown field " + repr_of(name) + replacement_hint(str_of(name));
   } else if (!named.next && (expected.next & named.field->bit()) != 0) {
     message += "field " + repr_of(name) +
                " is an observation: what follows the step is given as 'next_" +
@@ -44,11 +44,11 @@ std::string instead_of(const std::string& name) {
   } else {
     message += "field " + repr_of(name) + " is not taken by this call";
   }
-  fail(message, "; fields: ", taken_names(table, expected));
+  fail(message, "; fields: ", accepted_names(table, expected));
 }
 
 void check_missing(const char* call, const StepValues& values, const FieldTable& table,
-                   const Expected& expected) {
+                   const ExpectedFields& expected) {
   const std::uint64_t now = expected.now & ~values.given_now;
   const std::uint64_t next = expected.next & ~values.given_next;
   if ((now | next) == 0) {
@@ -91,9 +91,9 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
 
 }  // namespace
 
-std::optional<std::size_t> rows_given(const Fields& fields, const FieldTable& table, bool final) {
+std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table, bool final) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const Named named = table.named(fields, i);
+    const NamedField named = table.named(fields, i);
     if (named.field == nullptr) {
       continue;
     }
@@ -112,7 +112,7 @@ void check_final(const Fields& fields, const FieldTable& table) {
   std::map<Py_ssize_t, const FieldInfo*> observations;
   std::set<Py_ssize_t> columns;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const Named named = table.named(fields, i);
+    const NamedField named = table.named(fields, i);
     if (named.field == nullptr || named.next) {
       continue;
     }
@@ -130,14 +130,14 @@ void check_final(const Fields& fields, const FieldTable& table) {
   }
 }
 
-void read_fields(const Fields& fields, const FieldTable& table, const Expected& expected,
+void read_fields(const Fields& fields, const FieldTable& table, const ExpectedFields& expected,
                  StepValues& values) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     PyObject* const name = fields.name(i);
     if (name == nullptr) {
       continue;
     }
-    const Named named = table.find(name);
+    const NamedField named = table.find(name);
     const std::uint64_t allowed = named.next ? expected.next : expected.now | expected.optional;
     if (named.field == nullptr || (allowed & named.field->bit()) == 0) {
       refuse_name(fields.call(), name, named, table, expected);
@@ -149,7 +149,7 @@ void read_fields(const Fields& fields, const FieldTable& table, const Expected& 
     const GivenIn in{fields.call(), named.next ? "next_" : ""};
     Value& taken = (named.next ? values.next : values.now)[field.field.index()];
     (named.next ? values.given_next : values.given_now) |= field.bit();
-    taken.take(fields.value(i), field, in, rows);
+    taken.assign(fields.value(i), field, in, rows);
     if (expected.unchecked) {
       continue;
     }
@@ -194,8 +194,8 @@ void check_states(const StepValues& values, const FieldTable& table, const Windo
        " at position ", position, ", where an item may begin, which needs the recurrent state");
 }
 
-std::span<const float> some_of(const std::optional<Priorities>& priorities, std::size_t items,
-                               const char* call) {
+std::span<const float> priorities_or_none(const std::optional<Priorities>& priorities,
+                                          std::size_t items, const char* call) {
   if (priorities && priorities->values.empty() && items != 0) {
     fail(call, ": 0 priorities; this call decides ", items, " items");
   }

@@ -69,14 +69,14 @@ auto with_type(DType dtype, const Call& call) {
 /// Whether a number rounds to infinity: it exceeds the type's largest value by half a unit in the
 /// last place or more.
 bool overflows(double number, DType dtype) noexcept {
-  const double least = dtype == DType::F32    ? 0x1.ffffffp127
+  const double limit = dtype == DType::F32    ? 0x1.ffffffp127
                        : dtype == DType::BF16 ? 0x1.ffp127
                        : dtype == DType::F16  ? 65520.0
                                               : std::numeric_limits<double>::infinity();
-  return std::abs(number) >= least && !std::isinf(number);
+  return std::abs(number) >= limit && !std::isinf(number);
 }
 
-[[noreturn]] void refuse_range(What what, const std::string& number, DType dtype) {
+[[noreturn]] void refuse_range(ArgumentName what, const std::string& number, DType dtype) {
   fail(what, ": ", number, " is out of the range of ", name_of(dtype));
 }
 
@@ -125,7 +125,7 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
 
 /// ValueError if a number of an array does not fit the type; `Wide` holds all numbers of the array.
 template <class Wide>
-void check_range(nb::handle array, DType dtype, What what) {
+void check_range(nb::handle array, DType dtype, ArgumentName what) {
   const nb::object wide = array_from(array, kDType<Wide>);
   if (!wide) {
     throw nb::python_error();
@@ -180,7 +180,7 @@ std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
 }
 
 /// A text such as "end: expected uint8 of shape (8,)".
-std::string expected_row(DType dtype, What what, std::optional<std::size_t> n) {
+std::string expected_row(DType dtype, ArgumentName what, std::optional<std::size_t> n) {
   return what.text() + ": expected " + name_of(dtype) + " of shape (" +
          (n ? std::to_string(*n) : "n") + ",)";
 }
@@ -202,7 +202,7 @@ bool holds_bools(nb::handle given) {
 }
 
 /// Converts a tensor that numpy failed to convert. Call it while numpy's error is set.
-nb::object array_of_tensor(nb::handle given, What what) {
+nb::object array_of_tensor(nb::handle given, ArgumentName what) {
   nb::python_error error;
   if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError) &&
       !nb::cast<bool>(vocabulary("needs_gradient")(given))) {
@@ -248,7 +248,7 @@ bool casts(char from, char to) noexcept {
   }
 }
 
-nb::object array_of(nb::handle given, What what) {
+nb::object array_of(nb::handle given, ArgumentName what) {
   if (is_array(given)) {
     return nb::borrow(given);
   }
@@ -260,7 +260,7 @@ nb::object array_of(nb::handle given, What what) {
   return made ? made : array_of_tensor(given, what);
 }
 
-nb::object converted(nb::handle array, DType dtype, What what) {
+nb::object converted(nb::handle array, DType dtype, ArgumentName what) {
   const Array given(array);
   const char to = kind_of(dtype);
   if (to == 'f' && (given.kind() == 'f' ? dtype != DType::F64 : dtype == DType::F16)) {
@@ -277,7 +277,8 @@ nb::object converted(nb::handle array, DType dtype, What what) {
   return made;
 }
 
-nb::object row_from(nb::handle given, DType dtype, What what, std::optional<std::size_t> n) {
+nb::object row_from(nb::handle given, DType dtype, ArgumentName what,
+                    std::optional<std::size_t> n) {
   nb::object array = array_of(given, what);
   const Array read(array);
   const bool kind = casts(read.kind(), kind_of(dtype));
@@ -333,14 +334,14 @@ void Value::check_finite(const FieldInfo& field, GivenIn in, std::size_t first,
   }
 }
 
-void Value::take(nb::handle given, const FieldInfo& field, GivenIn in,
-                 std::optional<std::size_t> rows) {
+void Value::assign(nb::handle given, const FieldInfo& field, GivenIn in,
+                   std::optional<std::size_t> rows) {
   const auto fits = [&](const Array& array) {
     return array.is(field.spec.dtype) && array.plain() && same_shape(array, field, rows);
   };
   if (is_array(given) && fits(Array(given))) {
     data_ = Array(given).data();
-  } else if (rows || !field.spec.shape.empty() || !take_scalar(given, field, in)) {
+  } else if (rows || !field.spec.shape.empty() || !assign_scalar(given, field, in)) {
     const std::string what = quoted(field, in);
     const nb::object array = array_of(given, what);
     const Array read(array);
@@ -359,7 +360,7 @@ void Value::take(nb::handle given, const FieldInfo& field, GivenIn in,
 }
 
 /// Writes a Python or numpy number; false if the value has to be converted as an array.
-bool Value::take_scalar(nb::handle given, const FieldInfo& field, GivenIn in) {
+bool Value::assign_scalar(nb::handle given, const FieldInfo& field, GivenIn in) {
   const char kind = scalar_kind(given.ptr());
   const DType dtype = field.spec.dtype;
   // numpy converts to the float types that C++ lacks.
@@ -373,7 +374,7 @@ bool Value::take_scalar(nb::handle given, const FieldInfo& field, GivenIn in) {
   return true;
 }
 
-End Conversion<End>::from(nb::handle given, What what) {
+End Conversion<End>::from(nb::handle given, ArgumentName what) {
   if (holds_bools(given)) {
     fail<WrongKind>(what,
                     ": expected an End; given a bool, which does not say whether the episode was "
@@ -386,7 +387,7 @@ End Conversion<End>::from(nb::handle given, What what) {
     if (!error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    fail<WrongKind>(what, ": expected an End; given ", kind_text(given));
+    fail<WrongKind>(what, ": expected an End; given ", python_type_name(given));
   }
   const long value = PyLong_AsLong(index.ptr());
   if (value < 0 || value > 2) {
@@ -401,7 +402,7 @@ void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector
   if (!given.is_valid()) {
     throw std::invalid_argument(std::string(call) + ": end is missing");
   }
-  const What what(call, "end");
+  const ArgumentName what(call, "end");
   nb::object array = array_of(given, what);
   if (Array(array).kind() == 'b') {
     fail<WrongKind>(expected_row(DType::U8, what, rows), "; given ", Array(array).described(),
@@ -427,7 +428,7 @@ void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector
   }
 }
 
-Keys Conversion<Keys>::from(nb::handle given, What what) {
+Keys Conversion<Keys>::from(nb::handle given, ArgumentName what) {
   nb::object owner = array_of(given, what);
   const Array array(owner);
   if (array.shape().size() == 1 && array.size() == 0) {

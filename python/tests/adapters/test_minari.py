@@ -17,7 +17,7 @@ try:
 except ImportError:
     minari = None
 
-recorded = pytest.mark.skipif(minari is None, reason="without Minari")
+needs_minari = pytest.mark.skipif(minari is None, reason="without Minari")
 LENGTHS = [3, 5, 2]
 
 
@@ -108,7 +108,7 @@ def test_a_limiter_that_holds_the_load_is_said():
     )
 
 
-@recorded
+@needs_minari
 @pytest.mark.parametrize("is_dict", [False, True])
 @pytest.mark.parametrize("by_name", [False, True])
 def test_every_step_of_every_episode_is_there(is_dict, by_name):
@@ -129,7 +129,7 @@ def test_every_step_of_every_episode_is_there(is_dict, by_name):
         np.testing.assert_array_equal(items["next_b/c"], numbers + 1)
 
 
-@recorded
+@needs_minari
 def test_options_and_filters():
     dataset = make(False, "test/filters-v0")
     some = dataset.filter_episodes(lambda episode: len(episode.rewards) > 2)

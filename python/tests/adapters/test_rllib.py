@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from testing.refusals import refuses
-from testing.threads import until
+from testing.threads import wait_until
 
 # The networks are so small that threads of torch would cost more than they save.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -407,7 +407,7 @@ def test_transitions_of_a_buffer_in_shards(in_shards, tmp_path):
     )
     buffer.add([whole(0, 7), whole(1, 4, "truncated"), step(begin(2), 2, 5)])
     buffer.add(step(step(begin(2), 2, 5).cut(), 2, 3, "terminated"))
-    until(lambda: len(buffer) >= 19)
+    wait_until(lambda: len(buffer) >= 19)
     all_of = expected(0, 7, 3, 0.5) | expected(1, 4, 3, 0.5, False) | expected(2, 8, 3, 0.5)
     assert {transition(one) for one in buffer.sample(1000)} == all_of
     for _ in range(3):
@@ -442,8 +442,10 @@ def test_dqn_learns_cart_pole(cluster, where, request):
     replay = algorithm.local_replay_buffer.replay
     added = result["replay_buffer"]["num_env_steps_added_lifetime"]
     if where == "in_shards":  # The last steps may still be on their way to the shards.
-        until(lambda: replay.stats()["committed_steps"] > 0.9 * added)
-        until(lambda: replay.stats()["applied_updates"] >= 0.99 * replay.stats()["sampled_items"])
+        wait_until(lambda: replay.stats()["committed_steps"] > 0.9 * added)
+        wait_until(
+            lambda: replay.stats()["applied_updates"] >= 0.99 * replay.stats()["sampled_items"]
+        )
     stats = replay.stats()
     replay.close()
     algorithm.stop()

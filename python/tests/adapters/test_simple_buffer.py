@@ -23,7 +23,7 @@ def a_tensordict(monkeypatch):
         monkeypatch.setitem(sys.modules, "tensordict", tensordict_stand_in)
 
 
-class Theirs:
+class ReferenceBuffer:
     """What the published class promises of a transition: the steps of each environment in order, and
     what an n-step window that begins with one of them has.
 
@@ -75,7 +75,7 @@ def steps_of(n_env, count, random):
 def test_a_simple_buffer_gives_the_transitions_that_were_given(n_steps, playground, device):
     random = np.random.default_rng(6)
     n_env, size = 4, 50
-    theirs = Theirs(n_steps, 0.9)
+    theirs = ReferenceBuffer(n_steps, 0.9)
     buffer = SimpleReplayBuffer(
         n_env, size, 3, 2, 6, n_steps, 0.9, device=device, playground_mode=playground
     )

@@ -192,17 +192,17 @@ def test_transforms_have_places():
         (TensorDictReplayBuffer(storage=LazyTensorStorage(9)), ReplayBuffer(9)), calls
     ):
         for place, name in ((0, "c"), (0, "a"), (1, "b"), (-1, "last but one")):
-            assert rb.insert_transform(place, Seen(name, seen)) is rb
+            assert rb.insert_transform(place, CallRecorder(name, seen)) is rb
         rb.extend(rollout(5))
         rb.sample(3)
         with pytest.raises(ValueError, match="Index expected to be between"):
-            rb.insert_transform(9, Seen("never", seen))
+            rb.insert_transform(9, CallRecorder("never", seen))
     assert calls[0] == calls[1] and len(calls[0]) == 8
     with pytest.raises(TypeError, match="^insert_transform: transform is 3; allowed: a transform"):
         ReplayBuffer(9).insert_transform(0, 3)
 
 
-class Seen(Transform):
+class CallRecorder(Transform):
     """Records the order of its calls."""
 
     def __init__(self, name, calls):
@@ -225,11 +225,11 @@ def transformed(rb, calls):
         calls.append(f"function {data.batch_size[0]}")
         return data.set("double", 2 * data["observation"])
 
-    assert rb.append_transform(Seen("first", calls)) is rb
-    rb.append_transform(Seen("second", calls)).append_transform(doubled)
+    assert rb.append_transform(CallRecorder("first", calls)) is rb
+    rb.append_transform(CallRecorder("second", calls)).append_transform(doubled)
     rb.append_transform(RenameTransform(["double"], ["twice"]))
     rb.append_transform(DTypeCastTransform(torch.float32, torch.float64, in_keys=["observation"]))
-    rb.append_transform(Seen("third", calls), invert=True)
+    rb.append_transform(CallRecorder("third", calls), invert=True)
     rb.extend(rollout(20))
     return rb.sample(4)
 
@@ -252,7 +252,7 @@ def test_transforms_are_as_of_torchrl():
 
 def test_a_transform_may_keep_data_for_later():
     rb = ReplayBuffer(100)
-    rb.append_transform(keeps := Seen("keeps", []))
+    rb.append_transform(keeps := CallRecorder("keeps", []))
     rb.extend(rollout(20))
     keeps._inv_call = lambda data: None
     rb.extend(rollout(20))

@@ -3,7 +3,7 @@
 import pytest
 from testing.buffers import fill, plain_buffer
 from testing.refusals import refuses
-from testing.threads import until
+from testing.threads import wait_until
 
 import reprise
 
@@ -12,14 +12,14 @@ def test_what_is_new_is_saved_until_the_block_ends(tmp_path):
     buffer = plain_buffer(1000)
     with buffer.autosave(tmp_path, every=0.001) as autosave:
         fill(buffer, 100)
-        until(lambda: autosave.status()["saves"] and buffer.stats()["unsaved_steps"] == 0)
+        wait_until(lambda: autosave.status()["saves"] and buffer.stats()["unsaved_steps"] == 0)
         status = autosave.status()
         assert status["failures"] == 0 and status["problem"] == ""
         assert status["last"]["manifest"] >= 1
         refuses(RuntimeError, "restore", buffer.restore, tmp_path)
         assert len(reprise.ReplayBuffer.load(tmp_path).buffer) == 100
     with buffer.autosave(tmp_path, every=1e6) as autosave:  # Saves at once, and at the end.
-        until(lambda: autosave.status()["saves"])
+        wait_until(lambda: autosave.status()["saves"])
         fill(buffer, 50)
         assert buffer.stats()["unsaved_steps"] == 50
     assert buffer.stats()["unsaved_steps"] == 0
@@ -33,13 +33,13 @@ def test_a_save_that_fails_is_told_and_tried_again(tmp_path):
     parent = tmp_path / "parent"
     parent.write_text("a file, in which there is no directory")
     autosave = buffer.autosave(parent / "autosave", every=0.001)
-    until(lambda: autosave.status()["failures"] >= 2)
+    wait_until(lambda: autosave.status()["failures"] >= 2)
     assert "parent" in autosave.status()["problem"]
     refuses(reprise.CheckpointError, "parent", autosave.close)
     parent.unlink()
     parent.mkdir()
     with buffer.autosave(parent / "autosave", every=0.001) as autosave:
-        until(lambda: autosave.status()["saves"] >= 1)
+        wait_until(lambda: autosave.status()["saves"] >= 1)
 
 
 @pytest.mark.parametrize(

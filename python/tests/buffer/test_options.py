@@ -11,7 +11,7 @@ from reprise._options import families
 ALLOWED = {"selector": 0, "error_buffer": 500.0}
 
 
-def another(value):
+def changed_value(value):
     if isinstance(value, str):
         return {
             "repeat_first": "zeros",
@@ -31,7 +31,7 @@ def each():
             yield option, strategy(**usual)
             for name in names:
                 if name not in ALLOWED:
-                    changed = another(getattr(strategy(), name))
+                    changed = changed_value(getattr(strategy(), name))
                     yield option, strategy(**usual, **{name: changed})
 
 

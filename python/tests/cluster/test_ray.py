@@ -12,7 +12,7 @@ import pytest
 from testing.children import run_python
 
 from testing.ray_cluster import ray, PATIENT, SECONDS, add_node, append, check, filled, make
-from testing.ray_cluster import numbered_schema, record, wait_for
+from testing.ray_cluster import numbered_schema, append_and_wait, wait_for
 from testing.refusals import refuses
 from testing.threads import running
 
@@ -31,7 +31,7 @@ def replay(cluster):
 def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
     window = reprise.Sequences(length=5000, period=5000)
     with make(20_000, window=window, shards=1) as replay:
-        record(replay, 0, 0, 5001)
+        append_and_wait(replay, 0, 0, 5001)
         assert replay.sampler().sample(1, timeout=SECONDS)["step"].shape == (1, 5000)
     refuses(ValueError, "5000", make, 8000, window=window, shards=2)
 
@@ -97,7 +97,7 @@ def test_without_ray_it_says_so():
 def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
     @ray.remote(num_cpus=0)
     def act(handle, who):
-        record(handle, who, 0, 500)
+        append_and_wait(handle, who, 0, 500)
 
     @ray.remote(num_cpus=0)
     class Actor:
@@ -354,10 +354,10 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
     with make() as replay:
         filled(replay, 100)
         assert replay.save(tmp_path, attachments={"learner": b"parameters"}) == 1
-        record(replay, 5, 0, 50)
+        append_and_wait(replay, 5, 0, 50)
         assert replay.save(tmp_path, attachments={"learner": b"later"}) == 2
         # One shard has saved more often, as if a save had ended before its manifest.
-        record(replay, 6, 0, 50)
+        append_and_wait(replay, 6, 0, 50)
         ray.get(replay._actors[0].save.remote(str(tmp_path), [0, 0], {}))
     (tmp_path / "all-99999999999999999999.tmp").write_bytes(b"unfinished")
 

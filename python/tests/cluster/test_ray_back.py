@@ -13,7 +13,14 @@ import pytest
 
 from testing.refusals import refuses
 from testing.ray_cluster import ray, SECONDS, all_alive, append, check, filled, kill_shard, make
-from testing.ray_cluster import answer_late, append_until_no_room, pid_of, record, spec, wait_for
+from testing.ray_cluster import (
+    delay_answers,
+    append_until_no_room,
+    pid_of,
+    append_and_wait,
+    spec,
+    wait_for,
+)
 
 import reprise
 import reprise.ray
@@ -31,7 +38,7 @@ def restarts(replay):
 @pytest.mark.parametrize("noticed", [True, False], ids=["seen lost", "not missed"])
 def test_the_first_updates_after_a_shard_is_back_are_applied(cluster, tmp_path, noticed):
     with make(shards=1) as replay:
-        record(replay, 0, 0, 500)
+        append_and_wait(replay, 0, 0, 500)
         sampler = replay.sampler()
         batch = sampler.sample(500, timeout=SECONDS)
         replay.save(tmp_path)
@@ -115,10 +122,10 @@ def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monk
     session = reprise.ray._session.ClientSession(membership)
     (request,) = session.send()
     session._give_up(request, TimeoutError("it does not answer"))
-    assert not membership.alive() and not session.asked()
+    assert not membership.alive() and not session.unanswered_shards()
     session._requests[0].append(request)
     session._give_up(request, TimeoutError("it does not answer"))
-    assert not session.asked()
+    assert not session.unanswered_shards()
 
 
 def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
@@ -133,7 +140,7 @@ def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_n
         time.sleep(0.5)
         assert not reports  # Most processes have nothing to tell.
         # Keeps the upkeep thread from probing the shard.
-        membership.remotes[0].probed = time.monotonic() + SECONDS
+        membership.remotes[0].probed_at = time.monotonic() + SECONDS
         membership.remotes[0].alive = False
         membership.losses[0, 5] = 30
         wait_for(lambda: len(reports) > 3)
@@ -152,7 +159,7 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 1]
     coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
     coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.
-    assert coordinator.starting_state(0)["before"] == 13
+    assert coordinator.starting_state(0)["last_incarnation"] == 13
     # 40 - 0 of incarnation 11, because nobody knows what 12 loaded, and 30 - 20 of incarnation 12.
     assert coordinator.stats()["lost_steps"] == 50
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
@@ -267,8 +274,8 @@ def test_an_episode_whose_wait_timed_out_is_not_appended_twice_by_the_same_call(
 
 def test_what_a_shard_saved_and_did_not_acknowledge_is_not_there_twice(cluster, tmp_path):
     with make(shards=1, answer_timeout=SECONDS) as replay:
-        record(replay, 0, 0, 50)
-        answer_late(replay._actors[0], "append", 3600.0, 9)
+        append_and_wait(replay, 0, 0, 50)
+        delay_answers(replay._actors[0], "append", 3600.0, 9)
         writer = replay.writer()
         writer.append_episode(
             at=np.arange(41), writer=np.ones(40, int), step=np.arange(40), reward=np.arange(40)

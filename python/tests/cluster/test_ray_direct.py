@@ -9,7 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from testing.ray_cluster import ray, SECONDS, append, check, filled, kill_shard, make, record
+from testing.ray_cluster import (
+    ray,
+    SECONDS,
+    append,
+    check,
+    filled,
+    kill_shard,
+    make,
+    append_and_wait,
+)
 from testing.ray_cluster import wait_for
 
 import reprise
@@ -44,7 +53,7 @@ def test_shards_of_this_node_are_asked_and_get_steps_over_connections(cluster):
             replay.update_priorities(batch.item_keys, np.ones(64)).wait(SECONDS)
         totals = [sampler._session.client.totals(shard) for shard in range(2)]
         assert sum(one["applied_updates"] for one in totals) == 20 * 64
-        record(replay, 2, 0, 3000)
+        append_and_wait(replay, 2, 0, 3000)
         assert sampler.sample(512, timeout=SECONDS)["writer"].max() == 2
 
 
@@ -141,7 +150,7 @@ def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, mo
     """The call over the connection lies in its socket when the call of Ray comes."""
     monkeypatch.setattr(_calls, "ATTEMPTS", 1000)  # So the stopped shard does not count as lost.
     with make(shards=1, answer_timeout=2.0) as replay:
-        record(replay, 0, 0, 100)
+        append_and_wait(replay, 0, 0, 100)
         sampler = replay.sampler()
         batch = sampler.sample(64, timeout=SECONDS)
         writer = replay.writer()

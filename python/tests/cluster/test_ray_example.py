@@ -30,7 +30,7 @@ class Dies:
     def __init__(self, replay, seed):
         self.how = seed[1]
 
-    def take(self, parameters):
+    def set_parameters(self, parameters):
         pass
 
     def act(self):
@@ -64,7 +64,7 @@ def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, actor
             return actor
 
     monkeypatch.setattr(apex_cartpole, "RemoteActor", Anywhere)
-    monkeypatch.setattr(apex_cartpole, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(apex_cartpole, "BATCH_TIMEOUT", 0.5)
     schema = reprise.Schema().observation("state", np.float32, (4,)).column("action", np.int64)
     with reprise.ray.ReplayBuffer(schema.reward("reward"), 1000, **PATIENT) as replay:
         with pytest.raises((RuntimeError, ray.exceptions.RayError), match=says):

@@ -18,13 +18,13 @@ from testing.refusals import refuses
 from testing.ray_cluster import ray, SECONDS, add_node, all_alive, append, check, kill_shard
 from testing.ray_cluster import (
     PATIENT,
-    answer_late,
-    lone_coordinator,
+    delay_answers,
+    local_coordinator,
     make,
-    most_ahead,
+    max_ahead,
     numbered_schema,
-    record,
-    times,
+    append_and_wait,
+    scaled_count,
     wait_for,
 )
 
@@ -33,7 +33,7 @@ import reprise.ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from reprise.ray._coordinator import Counts
 
-TIMES = times(2)
+TIMES = scaled_count(2)
 
 
 def moment_of(repetition):
@@ -47,7 +47,7 @@ def moment(request):
 
 
 @ray.remote(num_cpus=0)
-class Act:
+class AppendingActor:
     """A writer that appends until `end` is called."""
 
     def __init__(self, replay, who):
@@ -77,10 +77,10 @@ def on(node, soft=False):
 
 
 def actor(replay, who, **options):
-    return Act.options(max_concurrency=3, **options).remote(replay, who)
+    return AppendingActor.options(max_concurrency=3, **options).remote(replay, who)
 
 
-class Learn:
+class LearnerThread:
     """Draws and updates in a thread. `end` returns how often, and raises the thread's error. Each
     item's priority is a function of its contents, so that wrong priorities are found."""
 
@@ -127,7 +127,7 @@ def check_priorities(replay):
     raise AssertionError("priorities are not those that were set")
 
 
-def all_steps_accounted(replay, done):
+def check_all_steps_accounted(replay, done):
     """Each step that a writer took is in a shard, or counted as lost."""
     wait_until_accounted(replay, done)
     stats = replay.stats()
@@ -153,7 +153,7 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
     with make(100_000) as replay, caplog.at_level(logging.WARNING, logger="reprise.ray"):
         actors = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.02) for one in actors]
-        learner = Learn(replay)
+        learner = LearnerThread(replay)
         wait_for(lambda: learner.batches > 3 or learner.failure)
         replay.save(tmp_path, timeout=SECONDS)
         saved = [one["committed_steps"] for one in replay.stats()["shards"]]
@@ -167,7 +167,7 @@ def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
         ray.get([one.end.remote() for one in actors])
         done = sum(ray.get(running, timeout=SECONDS))
         learner.end()
-        stats = all_steps_accounted(replay, done)
+        stats = check_all_steps_accounted(replay, done)
         assert stats["lost_shards"] == stats["restarts"] == 1
         assert not stats["notes"]
         assert stats["shards"][0]["loaded_steps"] <= saved[0]
@@ -184,7 +184,7 @@ def wait_in_shard(local, shard, where):
 def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster, tmp_path):
     with make() as replay:
         call = threading.Thread(
-            target=replay._everywhere,
+            target=replay._call_all,
             args=("run", wait_in_shard, (tmp_path,)),
             kwargs={"timeout": SECONDS},
         )
@@ -226,7 +226,7 @@ def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_suc
 
 def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
-    coordinator = lone_coordinator(limiter)
+    coordinator = local_coordinator(limiter)
     coordinator.started(0, 2, 0, "")
     coordinator.heartbeat(0, 2, 20, 0, 20, None, Counts())
     coordinator.insert(0, 2, "a", [1] * 20, 20, Counts())
@@ -239,7 +239,7 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
         lambda: coordinator.started(0, 2, 0, ""),
     ):
         tell()
-        assert coordinator.starting_state(0)["before"] == 2
+        assert coordinator.starting_state(0)["last_incarnation"] == 2
         assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
         assert coordinator.credit("a", [1]) == 0  # More than min_size items: the ratio counts.
         assert coordinator.incarnations() == [2]
@@ -250,7 +250,7 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
 
 def test_samples_that_are_taken_back_may_be_admitted_again():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
-    coordinator = lone_coordinator(limiter)
+    coordinator = local_coordinator(limiter)
     coordinator.insert(0, 1, "a", [1] * 20, 20, Counts())
     coordinator.heartbeat(0, 1, 20, 0, 20, None, Counts())
     admitted = 0
@@ -270,7 +270,7 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
         dies, lives = actor(replay, 0), actor(replay, 1)
         dies.run.remote(0.02)
         running = lives.run.remote(0.02)
-        learner = Learn(replay)
+        learner = LearnerThread(replay)
         wait_for(lambda: learner.batches > 3 or learner.failure)
         time.sleep(moment)
         os.kill(ray.get(dies.pid.remote()), signal.SIGKILL)
@@ -321,7 +321,7 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
         check_priorities(replay)
 
 
-@pytest.mark.parametrize("repetition", range(times(1)))
+@pytest.mark.parametrize("repetition", range(scaled_count(1)))
 @pytest.mark.parametrize("place", ["anywhere", "on a node like it"])
 def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
     cluster, tmp_path, repetition, place
@@ -334,12 +334,12 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
     try:
         with make(100_000, shard_options=[{}, where]) as replay:
             for who in (3, 4):  # One writer for each shard.
-                record(replay, who, 0, 50)
+                append_and_wait(replay, who, 0, 50)
             stay = [actor(replay, who, scheduling_strategy=here) for who in range(2)]
             running = [one.run.remote(0.02) for one in stay]
             goes = actor(replay, 2, scheduling_strategy=on(node.node_id))
             goes.run.remote(0.02)
-            learner = Learn(replay)
+            learner = LearnerThread(replay)
             wait_for(lambda: learner.batches > 3 or learner.failure)
             replay.save(tmp_path, timeout=SECONDS)
             time.sleep(moment_of(repetition))
@@ -374,13 +374,13 @@ def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twi
     cluster, call, seconds
 ):
     with make(100_000, answer_timeout=5.0) as replay:
-        record(replay, 0, 0, 100)
+        append_and_wait(replay, 0, 0, 100)
         sampler = replay.sampler()
-        for _ in range(times(1)):
+        for _ in range(scaled_count(1)):
             for shard in replay._actors:
-                answer_late(shard, call, seconds)
+                delay_answers(shard, call, seconds)
             before = replay.stats()["applied_updates"]
-            record(replay, 1, 0, 100)
+            append_and_wait(replay, 1, 0, 100)
             batch = sampler.sample(64, timeout=SECONDS)
             check(batch)
             replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
@@ -389,20 +389,20 @@ def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twi
         stats = replay.stats()
         # A process that was stopped may find the late answer when it continues.
         assert stats["asked_again"] >= (1 if seconds > 10.0 else 0)
-        assert stats["committed_steps"] == 100 * (1 + times(1))
+        assert stats["committed_steps"] == 100 * (1 + scaled_count(1))
         assert stats["lost_shards"] == 0
 
 
 def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
     with make(100_000, answer_timeout=1.0) as replay:
         for who in range(2):
-            record(replay, who, 0, 100)
+            append_and_wait(replay, who, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(64, timeout=SECONDS))
-        answer_late(replay._actors[0], "exchange", 3600.0, 2)
+        delay_answers(replay._actors[0], "exchange", 3600.0, 2)
         wait_for(lambda: sampler.sample(64, timeout=SECONDS) and replay.stats()["asked_again"])
         for shard in replay._actors:
-            answer_late(shard, "exchange", 3600.0, 1000)
+            delay_answers(shard, "exchange", 3600.0, 1000)
         with pytest.raises(TimeoutError):
             sampler.sample(64, timeout=0.3)
 
@@ -410,7 +410,7 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
 def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, tmp_path):
     with make(100_000) as replay:
         for who in range(2):
-            record(replay, who, 0, 100)
+            append_and_wait(replay, who, 0, 100)
         where = tmp_path / "gone"
         replay.save(where)
         shutil.rmtree(where)
@@ -432,18 +432,18 @@ def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, 
 
 def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(cluster, tmp_path):
     with make(100_000, shards=1) as replay:
-        record(replay, 0, 0, 50)
+        append_and_wait(replay, 0, 0, 50)
         sampler = replay.sampler()
         saved = sampler.sample(64, timeout=SECONDS)
         replay.save(tmp_path)
-        record(replay, 1, 0, 50)
+        append_and_wait(replay, 1, 0, 50)
         after = sampler.sample(64, timeout=SECONDS)
         while not (after["writer"] == 1).any():
             after = sampler.sample(64, timeout=SECONDS)
         later = after.item_keys[after["writer"] == 1]
         kill_shard(replay, 0)
         wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
-        record(replay, 2, 0, 50)  # These may take the rows in which writer 1's steps were.
+        append_and_wait(replay, 2, 0, 50)  # These may take the rows in which writer 1's steps were.
         check(sampler.sample(64, timeout=SECONDS))
         stale = replay.stats()["stale_updates"]
         replay.update_priorities(later, np.full(len(later), 100.0)).wait(SECONDS)
@@ -463,7 +463,7 @@ def test_a_shard_that_is_loaded_has_its_steps_in_a_file_again(cluster, tmp_path)
     options = {"storage": str(tmp_path / "files"), "shards": 1}
     has_file = lambda replay: len(replay) == 50 and replay.stats()["file_bytes"] > 0
     with make(**options) as replay:
-        record(replay, 0, 0, 50)
+        append_and_wait(replay, 0, 0, 50)
         replay.save(tmp_path)
         kill_shard(replay, 0)
         wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
@@ -479,7 +479,7 @@ def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, momen
     with make(100_000, rate_limiter=limiter) as replay:
         writes = actor(replay, 0), actor(replay, 1)
         running = [one.run.remote(0.001) for one in writes]
-        learner = Learn(replay)
+        learner = LearnerThread(replay)
         wait_for(lambda: learner.batches > 10 or learner.failure)
         time.sleep(moment)
         kill_shard(replay, 0)
@@ -488,7 +488,7 @@ def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, momen
         learner.end()
         stats = replay.stats()
         balance = stats["admitted_samples"] - 2.0 * (stats["inserted_steps"] - 100)
-        assert balance <= most_ahead(limiter)
+        assert balance <= max_ahead(limiter)
         replay.close()
         for one in running:
             refuses(Exception, "losed", ray.get, one, timeout=SECONDS)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from testing.ray_cluster import ray, SECONDS, STORE_BYTES, make, started, times, wait_for
+from testing.ray_cluster import ray, SECONDS, STORE_BYTES, make, started, scaled_count, wait_for
 
 import reprise
 
@@ -55,7 +55,7 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
             append(writer, 0, 20)
             writer.flush(SECONDS)
         sampler = replay.sampler()
-        for repetition in range(times(2)):
+        for repetition in range(scaled_count(2)):
             drawn, failures = [0], []
 
             def draw():
@@ -91,5 +91,5 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
             thread.join(SECONDS)
             assert not failures and not thread.is_alive()
         stats = replay.stats()
-        assert stats["committed_steps"] == 2 * (20 + 5 * times(2))
+        assert stats["committed_steps"] == 2 * (20 + 5 * scaled_count(2))
         assert stats["lost_shards"] == stats["lost_in_flight_steps"] == 0

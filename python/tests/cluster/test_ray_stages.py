@@ -47,9 +47,9 @@ def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by(cl
 @pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
 def test_priorities_come_back_from_a_device(replay, stage, monkeypatch):
     pytest.importorskip("torch")
-    from testing.late_device import Late, put
+    from testing.late_device import LateCopyDevice, use_device
 
-    device = put(Late(), monkeypatch)
+    device = use_device(LateCopyDevice(), monkeypatch)
     # With a thread the loader passes the device's allocator on; otherwise the source must have it.
     source = replay.sampler(allocator=None if stage == "loader" else device.allocator)
     check_priorities_come_back(stage, source, 32, step)

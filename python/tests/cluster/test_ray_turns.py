@@ -5,7 +5,15 @@ import time
 import pytest
 
 from testing.refusals import refuses
-from testing.ray_cluster import ray, SECONDS, append, check, lone_coordinator, make, record
+from testing.ray_cluster import (
+    ray,
+    SECONDS,
+    append,
+    check,
+    local_coordinator,
+    make,
+    append_and_wait,
+)
 from testing.ray_cluster import wait_for
 
 import reprise
@@ -26,14 +34,14 @@ def sample(coordinator, who, n):
 
 
 def coordinator_without_room():
-    coordinator = lone_coordinator(LIMITER, 100_000)
+    coordinator = local_coordinator(LIMITER, 100_000)
     while insert(coordinator, "first", 20):
         pass
     return coordinator
 
 
 def coordinator_without_samples():
-    coordinator = lone_coordinator(ONE_EACH, 100_000)
+    coordinator = local_coordinator(ONE_EACH, 100_000)
     assert insert(coordinator, "writer", 100)
     while sample(coordinator, "first", 32):
         pass
@@ -164,7 +172,7 @@ def waiting_samplers(coordinator):
 def test_calls_and_prefetchers_that_end_or_have_what_they_want_give_up_their_turns(cluster):
     with make(rate_limiter=ONE_EACH) as replay:
         waiting = lambda: ray.get(replay._coordinator.__ray_call__.remote(waiting_samplers))
-        record(replay, 0, 0, 100)
+        append_and_wait(replay, 0, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(512, timeout=SECONDS))
 

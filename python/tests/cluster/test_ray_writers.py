@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testing.ray_cluster import ray, SECONDS, all_alive, append, append_until_no_room, check, make
-from testing.ray_cluster import answer_late, most_ahead, pid_of, record, spec, wait_for
+from testing.ray_cluster import delay_answers, max_ahead, pid_of, append_and_wait, spec, wait_for
 from testing.refusals import refuses
 from testing.threads import running
 
@@ -39,7 +39,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
             writers[who].flush(SECONDS)
         calls, began = calls_of(replay), time.monotonic()
         append(writers[2], 2, 0, 50)
-        wait_for(lambda: writers[2]._recorder.queues[0].reason)
+        wait_for(lambda: writers[2]._recorder.queues[0].refusal)
         refuses(TimeoutError, "50 steps are here, .*max_writers is 2", writers[2].flush, 0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
             writers[2].flush(SECONDS)
@@ -63,7 +63,7 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
         wait_for(there)
         assert replay.stats()["committed_steps"] == 250
         # The steps of a writer that ends without a place are counted as lost.
-        refuses(RuntimeError, "max_writers is 2", record, replay, 3, 0, 50)
+        refuses(RuntimeError, "max_writers is 2", append_and_wait, replay, 3, 0, 50)
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 50)
         assert replay.stats()["committed_steps"] == 250
 
@@ -82,7 +82,7 @@ def test_the_places_of_a_process_that_was_killed_are_free_in_time(cluster):
         one = Act.remote()
         os.kill(ray.get(one.begin.remote(replay), timeout=SECONDS), signal.SIGKILL)
         for who in (2, 3):
-            record(replay, who, 0, 50)
+            append_and_wait(replay, who, 0, 50)
         stats = replay.stats()
         assert stats["committed_steps"] == len(replay) == 200  # The shard ended their episodes.
         assert stats["silent_writers_closed"] == 2 and stats["restarted_episodes"] == 0
@@ -96,7 +96,7 @@ def test_a_process_that_appends_nothing_keeps_its_places(cluster):
 
         @ray.remote(num_cpus=0)
         def act(handle):
-            record(handle, 1, 0, 50)
+            append_and_wait(handle, 1, 0, 50)
 
         # The other writer asks for twice as long as a silent process would keep its place.
         refuses(RuntimeError, "max_writers is 1", ray.get, act.remote(replay), timeout=SECONDS)
@@ -136,7 +136,7 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             append(writer, who, 0, 20)
             writer.flush(SECONDS)
         assert [one["writers"] for one in replay.stats()["shards"]] == [2, 2]
-        answer_late(replay._actors[0], "append", 3600.0, 2)
+        delay_answers(replay._actors[0], "append", 3600.0, 2)
         for who, writer in enumerate(writers):
             append(writer, who, 20, 40)
             writer.flush(SECONDS)
@@ -146,7 +146,7 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
             writer.flush(SECONDS)
         wait_for(lambda: [one["writers"] for one in replay.stats()["shards"]] == [2, 2])
         queues = [queue for writer in writers for queue in writer._recorder.queues]
-        wait_for(lambda: all(queue.shard == queue.home for queue in queues))
+        wait_for(lambda: all(queue.shard == queue.home_shard for queue in queues))
 
         def accounted():
             stats = replay.stats()
@@ -316,7 +316,7 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
 
 def test_a_prefetcher_outlives_a_coordinator_that_does_not_answer(cluster):
     with make(shards=1, rate_limiter=LIMITER, answer_timeout=2.0) as replay:
-        record(replay, 0, 0, 100)
+        append_and_wait(replay, 0, 0, 100)
         with replay.prefetch(16, depth=2, timeout=SECONDS) as batches:
             check(next(batches))
             wait_for(lambda: len(batches._ready) == 2)
@@ -324,7 +324,7 @@ def test_a_prefetcher_outlives_a_coordinator_that_does_not_answer(cluster):
                 for _ in range(2):
                     check(next(batches))
                 # The prefetcher waits for four times answer_timeout.
-                wait_for(lambda: batches._sampler._missing.startswith("answers of"))
+                wait_for(lambda: batches._sampler._wait_reason.startswith("answers of"))
             for _ in range(5):
                 check(next(batches))
 
@@ -413,12 +413,14 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
         stats = replay._coordinator.stats.remote()
         sums = ray.get(stats)
         balance = sums["admitted_samples"] - 4.0 * (sums["inserted_steps"] - 100)
-        assert balance <= most_ahead(LIMITER)
-        assert sums["inserted_steps"] <= 100 or balance >= -most_ahead(LIMITER)
+        assert balance <= max_ahead(LIMITER)
+        assert sums["inserted_steps"] <= 100 or balance >= -max_ahead(LIMITER)
     # Nobody draws any more: writers append up to the bound, less at most a shipment and a block of
     # credit of each, and no further.
     most = 100 + (sums["admitted_samples"] + 400) / 4
-    wait_for(lambda: replay.stats()["committed_steps"] >= most - 2 * replay._spec.run_steps - 4)
+    wait_for(
+        lambda: replay.stats()["committed_steps"] >= most - 2 * replay._spec.shipment_steps - 4
+    )
     time.sleep(0.5)
     assert replay.stats()["committed_steps"] <= most
     replay.close()

@@ -8,7 +8,7 @@ import pytest
 from testing.buffers import plain_buffer
 from testing.guests import append_versions, started, write_versions
 from testing.refusals import refuses
-from testing.threads import until
+from testing.threads import wait_until
 
 import reprise
 
@@ -84,7 +84,7 @@ def test_a_process_says_which_version_made_its_steps():
     replay = versions_buffer(max_staleness=1)
     replay.set_version(3)
     with replay.share() as address, started(write_versions, address, [1, 3, 2, 4]):
-        until(lambda: len(replay) == 4)
+        wait_until(lambda: len(replay) == 4)
     assert versions_in(replay) == [2, 3, 4]
     with replay.share() as address, reprise.attach(address) as guest:
         assert sorted(set(guest.sampler().sample(50)["version"].tolist())) == [2, 3, 4]

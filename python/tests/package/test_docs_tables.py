@@ -69,7 +69,7 @@ def rows():
 ROWS = list(rows())
 
 
-def world(section, directory):
+def names_for_section(section, directory):
     """The names that the pieces of code use: a buffer with steps, a batch, and so on."""
     named = {"obs": "obs", "action": "action", "reward": "reward"} | NAMES.get(section, {})
     obs, action, reward = named["obs"], named["action"], named["reward"]
@@ -137,7 +137,7 @@ def world(section, directory):
     return made
 
 
-def completed(piece):
+def complete_call(piece):
     code = WORDS.get(piece)
     if code is None:
         part = next((part for part in PARTS if piece.startswith(part)), None)
@@ -151,13 +151,13 @@ def completed(piece):
 
 @pytest.mark.parametrize("section, pieces", ROWS)
 def test_the_code_of_a_row_runs(section, pieces, tmp_path):
-    names = world(section, tmp_path / "checkpoint")
+    names = names_for_section(section, tmp_path / "checkpoint")
     if pieces[0].startswith("schema."):
         names["schema"] = reprise.Schema()
     if any("torch" in piece for piece in pieces):
         names["torch"] = pytest.importorskip("torch")
     for piece in pieces:
-        result = eval(compile(completed(piece), f"{section}: {piece}", "eval"), names)
+        result = eval(compile(complete_call(piece), f"{section}: {piece}", "eval"), names)
         if isinstance(result, reprise.Prefetcher):
             assert len(next(result)) == names["n"]
             result.close()

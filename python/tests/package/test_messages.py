@@ -36,7 +36,9 @@ def append(replay, steps=100, **changed):
     writer = replay.writer(timeout=0.01)
     writer.begin_episode(obs=np.zeros(4))
     for _ in range(steps):
-        writer.append(**{name: of for name, of in (STEP | changed).items() if of is not None})
+        writer.append(
+            **{name: value for name, value in (STEP | changed).items() if value is not None}
+        )
 
 
 def weightless():
@@ -87,7 +89,7 @@ def too_few_sequences():
     draw(replay)
 
 
-def passed_by():
+def overtaken_in_wait():
     replay = queue(10, 100)
     beside_a_wait(replay, replay.sampler(), lambda: draw(replay, 4))
 
@@ -160,7 +162,7 @@ def queue(steps, size):
 CALLS = [
     waits_without_timeout,
     too_few_sequences,
-    passed_by,
+    overtaken_in_wait,
     weightless,
     outdated,
     closed_append,

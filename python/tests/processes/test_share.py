@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from testing.buffers import fill, plain_buffer, plain_schema
-from testing.guests import guest_of
+from testing.guests import attached_guest
 from testing.refusals import refuses
 from testing.threads import running
 
@@ -18,7 +18,7 @@ def test_a_guest_knows_the_buffer():
     window = reprise.Transitions(n_step=3, discount=0.9)
     replay = plain_buffer(window=window)
     fill(replay, 10)
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         assert guest.schema == plain_schema() and guest.window == window
         ours, theirs = replay.stats(), guest.stats()
         assert set(ours) == set(theirs)
@@ -100,7 +100,7 @@ def test_a_host_may_come_later_than_its_guests():
 
 def test_what_a_guest_cannot_do_says_where_it_is_done():
     replay = plain_buffer()
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         for name in ("save", "episodes", "restore", "options", "gather", "clear", "share"):
             assert not hasattr(guest, name)
             with pytest.raises(AttributeError, match=f"Guest.{name}: .*ReplayBuffer.{name} in the"):

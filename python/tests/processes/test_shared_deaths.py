@@ -8,17 +8,17 @@ import pytest
 from testing.children import run_python
 from testing.guests import (
     EPISODE,
-    guest_of,
+    attached_guest,
     hosting,
     kill,
     numbered,
     numbers_in,
-    started,
+    running_child,
     write_all,
     write_for_ever,
 )
 from testing.refusals import refuses
-from testing.threads import running, until
+from testing.threads import running, wait_until
 
 import reprise
 
@@ -31,7 +31,7 @@ def killed_writer(address, steps):
     child = context.Process(target=write_for_ever, args=(address, 0, appended))
     child.start()
     try:
-        until(lambda: appended.value >= steps)
+        wait_until(lambda: appended.value >= steps)
         yield child, appended
     finally:
         kill(child)
@@ -43,12 +43,12 @@ def test_steps_that_a_killed_writer_was_told_of_are_there(steps):
     with replay.share() as address:
         with killed_writer(address, steps) as (child, appended):
             kill(child)
-        until(lambda: replay.stats()["guests"] == 0 and replay.stats()["writers"] == 0)
+        wait_until(lambda: replay.stats()["guests"] == 0 and replay.stats()["writers"] == 0)
         there = len(replay)
         assert appended.value <= there <= appended.value + 1
         assert numbers_in(replay) == list(range(there))
         assert replay.stats()["cut_episodes"] == (1 if there % EPISODE != 0 else 0)
-        with started(write_all, address, 20_000_000, 100):  # Other processes still append.
+        with running_child(write_all, address, 20_000_000, 100):  # Other processes still append.
             pass
     assert len(replay) == there + 100
 
@@ -72,7 +72,7 @@ def test_calls_of_a_guest_whose_host_was_killed_raise_closed():
                 count.append(1)
 
         def die():
-            until(lambda: len(count) > 1000)
+            wait_until(lambda: len(count) > 1000)
             kill(process)
 
         with running(die, lambda: refuses(reprise.Closed, "Writer.append", append_for_ever)):
@@ -81,7 +81,7 @@ def test_calls_of_a_guest_whose_host_was_killed_raise_closed():
                     waiting.sample(64)
         assert guest.closed
         refuses(reprise.Closed, "Sampler.sample", sampler.sample, 4)
-        until(lambda: raises_closed(lambda: writer.append(**step)))
+        wait_until(lambda: raises_closed(lambda: writer.append(**step)))
         refuses(reprise.Closed, "no step was taken", writer.begin_episode, id=0)
         refuses(reprise.Closed, "no step was taken", vector.begin, id=[0, 0])
         for call in (guest.stats, guest.writer, guest.sampler):
@@ -182,7 +182,7 @@ def test_nothing_is_left_of_processes_that_shared_a_buffer(tmp_path, monkeypatch
 
 def test_guests_in_threads_come_and_go():
     replay = numbered()
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
 
         def come_and_go():
             for _ in range(20):
@@ -192,4 +192,4 @@ def test_guests_in_threads_come_and_go():
         with running(*[come_and_go] * 4):
             pass
         assert guest.stats()["guests"] == 1
-        until(lambda: replay.stats()["writers"] == 0)
+        wait_until(lambda: replay.stats()["writers"] == 0)

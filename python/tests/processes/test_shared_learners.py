@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from testing.buffers import fill, plain_buffer
 from testing.children import run_python
-from testing.guests import guest_of, numbered, started, write_all
+from testing.guests import attached_guest, numbered, running_child, write_all
 from testing.refusals import refuses
-from testing.threads import until
+from testing.threads import wait_until
 
 import reprise
 
 
-def rank(address, number, told):
+def rank(address, number, results):
     """Draws, and sets priorities that no other rank sets: `number` plus twice the batch's
     number."""
     last, applied = {}, 0
@@ -24,17 +24,17 @@ def rank(address, number, told):
             priority = float(number + 2 * batch_number)
             applied += sampler.update_priorities(keys, np.full(16, priority, np.float32)).applied
             last |= dict.fromkeys(keys.tolist(), priority)
-    told.put((applied, last))
+    results.put((applied, last))
 
 
 def test_updates_of_two_ranks_are_applied_once_each():
     replay = numbered(selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
-    told = multiprocessing.get_context("spawn").Queue()
+    results = multiprocessing.get_context("spawn").Queue()
     with replay.share() as address:
         write_all(address, 0, 50)
-        until(lambda: len(replay) == 50)
-        with started(rank, address, 1, told), started(rank, address, 2, told):
-            (one, of_one), (other, of_other) = told.get(timeout=180), told.get(timeout=180)
+        wait_until(lambda: len(replay) == 50)
+        with running_child(rank, address, 1, results), running_child(rank, address, 2, results):
+            (one, of_one), (other, of_other) = results.get(timeout=180), results.get(timeout=180)
     assert replay.stats()["applied_updates"] == one + other == 2 * 100 * 16
     keys = list(of_one.keys() | of_other.keys())
     found = replay.selector(0).priorities(np.array(keys))
@@ -45,7 +45,7 @@ def test_updates_of_two_ranks_are_applied_once_each():
 def test_batches_are_the_callers_unless_they_are_views():
     replay = plain_buffer(500)
     fill(replay, 400)
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         sampler = guest.sampler(seed=1)
         first = sampler.sample(32)
         copy = first["action"].copy()
@@ -73,7 +73,7 @@ def test_batches_are_the_callers_unless_they_are_views():
 
 def test_calls_say_why_there_is_no_batch():
     replay = plain_buffer(500, selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         here, there = replay.sampler(), guest.sampler()
         for sampler in (here, there):
             said = "Sampler.sample: .*0 of the 1 items needed"
@@ -102,7 +102,7 @@ def test_calls_say_why_there_is_no_batch():
 def test_a_batch_has_as_many_bytes_as_the_host_allows():
     replay = plain_buffer(500)
     fill(replay, 400)
-    with guest_of(replay, max_batch_bytes=20_000) as guest:
+    with attached_guest(replay, max_batch_bytes=20_000) as guest:
         sampler = guest.sampler()
         assert len(sampler.sample(100)) == 100
         message = "a batch of 400 items takes [0-9]* bytes; allowed: .* max_batch_bytes, .* 20000"
@@ -113,7 +113,7 @@ def test_a_batch_has_as_many_bytes_as_the_host_allows():
 
 def test_a_sampler_of_a_guest_is_no_part_of_a_save(tmp_path):
     replay = plain_buffer()
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         with pytest.raises(ValueError, match="of another buffer"):
             replay.save(tmp_path / "saved", samplers=[guest.sampler()])
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from testing.buffers import fill, plain_buffer, queue_of
 from testing.children import run_python, run_script
-from testing.guests import guest_of, numbered
+from testing.guests import attached_guest, numbered
 from testing.threads import running
 
 import reprise
@@ -40,7 +40,7 @@ def test_a_long_wait_is_told_in_the_words_of_the_host(who):
                 writer.append(action=0, reward=0, next_state=[0, 0])
 
     message = rf"has waited for ([5-9]|\d\d+) s and has no timeout{reason}"
-    with guest_of(replay, ring_steps=8) as guest:
+    with attached_guest(replay, ring_steps=8) as guest:
         with pytest.warns(RuntimeWarning, match=message) as caught:
             with running(close), pytest.raises(reprise.Closed):
                 wait()
@@ -48,7 +48,7 @@ def test_a_long_wait_is_told_in_the_words_of_the_host(who):
 
 
 def test_a_writer_times_out_also_once_its_guest_is_closed():
-    with guest_of(queue_of(4), ring_steps=8) as guest:
+    with attached_guest(queue_of(4), ring_steps=8) as guest:
         writer = guest.writer(timeout=0)
         guest.close()
         writer.begin_episode(state=[0, 0])
@@ -60,7 +60,7 @@ def test_a_writer_times_out_also_once_its_guest_is_closed():
 INTERRUPTED = """
 import os, signal, threading, time
 import reprise
-from testing.guests import guest_of, numbered
+from testing.guests import attached_guest, numbered
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # Whatever the parent has set.
 
@@ -69,7 +69,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 replay = numbered(selectors=reprise.Fifo(), max_times_sampled=1, rate_limiter=reprise.Queue(4))
-with guest_of(replay, ring_steps=8) as guest:
+with attached_guest(replay, ring_steps=8) as guest:
     sampler, writer, ahead = guest.sampler(), guest.writer(), guest.prefetch(4)
     writers = guest.vector_writer(1, autoreset="disabled")
     writer.begin_episode(id=0)
@@ -187,7 +187,7 @@ def test_a_keyboard_interrupt_ends_a_call_of_a_stopped_host(tmp_path):
 
 def test_other_threads_run_while_a_guest_waits_and_its_host_serves():
     replay = numbered(rate_limiter=reprise.MinSize(1000))
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         sampler = guest.sampler()
         drawn = threading.Event()
 
@@ -205,7 +205,7 @@ def test_other_threads_run_while_a_guest_waits_and_its_host_serves():
 
 def test_one_thread_at_a_time_uses_a_sampler_of_a_guest():
     replay = numbered()
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         sampler = guest.sampler()
 
         def wait():

@@ -5,9 +5,16 @@ import re
 
 import numpy as np
 from testing.buffers import every_item, fill, plain_buffer, queue_of
-from testing.guests import guest_of, numbered, numbers_in, started, write_all, write_vectors
+from testing.guests import (
+    attached_guest,
+    numbered,
+    numbers_in,
+    running_child,
+    write_all,
+    write_vectors,
+)
 from testing.refusals import refuses
-from testing.threads import until
+from testing.threads import wait_until
 
 import reprise
 
@@ -16,8 +23,8 @@ def test_three_processes_append_at_once():
     replay = numbered(100_000)
     with replay.share() as address, contextlib.ExitStack() as children:
         for i in range(2):
-            children.enter_context(started(write_all, address, i * 20_000, 20_000))
-        children.enter_context(started(write_vectors, address, 40_000, 2_500, 8))
+            children.enter_context(running_child(write_all, address, i * 20_000, 20_000))
+        children.enter_context(running_child(write_vectors, address, 40_000, 2_500, 8))
         with replay.writer() as here:  # The host's process appends too.
             here.append_episode(
                 id=np.arange(60_000, 60_101), action=np.arange(60_000, 60_100), reward=np.ones(100)
@@ -49,9 +56,9 @@ def test_every_way_to_append_leaves_the_buffer_as_a_writer_of_its_process_does()
     options = {"window": reprise.Transitions(n_step=2), "shards": 1, "chunk_steps": 64}
     here, there = plain_buffer(1000, **options), plain_buffer(1000, **options)
     appended(here.writer())
-    with guest_of(there) as guest:
+    with attached_guest(there) as guest:
         appended(guest.writer())
-        until(lambda: len(there) == len(here))
+        wait_until(lambda: len(there) == len(here))
     ours, theirs = every_item(here), every_item(there)
     for name in ("state", "next_state", "action", ".episode_ids", ".lengths", ".discounts"):
         assert (ours[name] == theirs[name]).all(), name
@@ -60,7 +67,7 @@ def test_every_way_to_append_leaves_the_buffer_as_a_writer_of_its_process_does()
 
 def test_a_full_buffer_is_waited_for_and_named():
     replay = queue_of(4)
-    with guest_of(replay, ring_steps=8) as guest:
+    with attached_guest(replay, ring_steps=8) as guest:
         writer = guest.writer(timeout=0.05)
         writer.begin_episode(state=[0, 0])
         i, said = 0, ""
@@ -77,7 +84,7 @@ def test_a_full_buffer_is_waited_for_and_named():
 def test_refusals_are_those_of_the_process():
     replay = plain_buffer(max_writers=2)
     fill(replay, 10)
-    with guest_of(replay) as guest:
+    with attached_guest(replay) as guest:
         for make in (guest.vector_writer, replay.vector_writer):
             kind = make.__qualname__.split(".")[0]
             refuses(ValueError, f"{kind}.vector_writer: environments is 0; allowed: 1 to max_writers, 2",
@@ -88,7 +95,7 @@ def test_refusals_are_those_of_the_process():
         for make in (guest.writer, replay.writer):
             refuses(RuntimeError, "max_writers is 2", make)
         kept.close()
-        until(lambda: replay.stats()["writers"] == 0)
+        wait_until(lambda: replay.stats()["writers"] == 0)
         writer = guest.writer()
         step = {"action": 0, "reward": 0, "next_state": [0, 0]}
         refuses(RuntimeError, "outside an episode", writer.append, **step)

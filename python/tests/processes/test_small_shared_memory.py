@@ -17,7 +17,7 @@ CODE = """
 import os
 import numpy as np
 import reprise
-from testing.guests import guest_of, hosting, kill
+from testing.guests import attached_guest, hosting, kill
 from testing.threads import until
 
 assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize == 64 << 20
@@ -25,7 +25,7 @@ SIZE = 512 << 10
 frames = np.arange(161, dtype=np.uint8)[:, None].repeat(SIZE, axis=1)
 schema = reprise.Schema().observation("frame", np.uint8, (SIZE,)).reward()
 replay = reprise.ReplayBuffer(schema, 160, selectors=reprise.Fifo())
-with guest_of(replay, ring_steps=256) as guest:
+with attached_guest(replay, ring_steps=256) as guest:
     with guest.writer() as writer:  # Its rows fill 80 MiB of shared memory.
         writer.append_episode(frame=frames, reward=np.zeros(160))
     until(lambda: len(replay) == 160)

@@ -6,8 +6,8 @@ import re
 import pytest
 from testing.children import run_python, run_script
 from testing.files import ROOT
-from testing.guests import numbered, numbers_in, started, write_all
-from testing.threads import until
+from testing.guests import numbered, numbers_in, running_child, write_all
+from testing.threads import wait_until
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
@@ -15,9 +15,9 @@ def test_a_child_appends_what_its_parent_draws(method):
     replay = numbered()
     with replay.share() as address:
         assert type(address) is str and address.isprintable()
-        with started(write_all, address, 0, 1000, method=method):
+        with running_child(write_all, address, 0, 1000, method=method):
             pass
-        until(lambda: len(replay) == 1000)
+        wait_until(lambda: len(replay) == 1000)
         assert numbers_in(replay) == list(range(1000))
 
 
@@ -95,7 +95,7 @@ def test_a_fork_of_a_host_and_guest_is_told_to_attach_and_can():
 
 def test_a_buffer_that_is_handed_over_is_refused_with_the_address_as_the_way():
     with pytest.raises(RuntimeError, match=r"replay.share\(\).*reprise.attach\(address\)"):
-        with started(write_all, numbered(), 0, 1):
+        with running_child(write_all, numbered(), 0, 1):
             pass
 
 

@@ -22,7 +22,7 @@ def resident_bytes():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-class World:
+class CallArguments:
     """The arguments of all calls, whose references are counted."""
 
     def __init__(self):
@@ -118,7 +118,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_calls_leave_nothing_behind(case):
     call = CASES[case]
-    world = World()
+    world = CallArguments()
     for _ in range(200):
         call(world)
     gc.collect()

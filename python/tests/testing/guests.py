@@ -18,14 +18,14 @@ def numbered(steps=100_000, **options):
 
 
 @contextlib.contextmanager
-def guest_of(replay, **options):
+def attached_guest(replay, **options):
     """A guest in the buffer's own process, for tests that do not need two processes."""
     with replay.share(**options) as address, reprise.attach(address) as guest:
         yield guest
 
 
 @contextlib.contextmanager
-def started(target, *arguments, method="spawn"):
+def running_child(target, *arguments, method="spawn"):
     """Starts a child that runs the function; it has to end soon after the block."""
     child = multiprocessing.get_context(method).Process(target=target, args=arguments)
     child.start()

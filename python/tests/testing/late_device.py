@@ -10,7 +10,7 @@ import reprise.torch
 from reprise.torch import _Cpu
 
 
-class Late(_Cpu):
+class LateCopyDevice(_Cpu):
     """A device that makes its copies in order, each only when somebody waits for it."""
 
     copies = True
@@ -65,7 +65,7 @@ class LateEvent:
         self.device.finish(self)
 
 
-class Latest(Late):
+class ManualCopyDevice(LateCopyDevice):
     """A device on which the learner's work begins only when the test calls `finish`."""
 
     def receive(self, sent, event):
@@ -74,15 +74,15 @@ class Latest(Late):
 
 @pytest.fixture
 def late(monkeypatch):
-    return put(Late(), monkeypatch)
+    return use_device(LateCopyDevice(), monkeypatch)
 
 
 @pytest.fixture
 def latest(monkeypatch):
-    return put(Latest(), monkeypatch)
+    return use_device(ManualCopyDevice(), monkeypatch)
 
 
-def put(device, monkeypatch):
+def use_device(device, monkeypatch):
     monkeypatch.setattr(reprise.torch, "_device_of", lambda given: device)
     return device
 
@@ -93,5 +93,5 @@ def device(request, monkeypatch):
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
     if request.param == "late":
-        put(Late(), monkeypatch)
+        use_device(LateCopyDevice(), monkeypatch)
     return request.param

@@ -36,7 +36,7 @@ SECONDS = 180.0  # A slow machine needs less, so a wait that takes as long has f
 SCALE = float(os.environ.get("REPRISE_TEST_SCALE", "1"))
 
 
-def times(n):
+def scaled_count(n):
     return max(1, round(n * SCALE))
 
 
@@ -95,7 +95,7 @@ def append(writer, who, first, last):
         writer.append(writer=who, step=i, reward=i, next_at=i + 1)
 
 
-def record(replay, who, first, last):
+def append_and_wait(replay, who, first, last):
     """Appends steps of an episode with a new writer, and waits until a shard has them."""
     writer = replay.writer(timeout=SECONDS)
     append(writer, who, first, last)
@@ -105,7 +105,7 @@ def record(replay, who, first, last):
 def filled(replay, steps=300):
     """Fills a buffer with an episode in each of two shards, and returns it."""
     for who in range(2):
-        record(replay, who, 0, steps)
+        append_and_wait(replay, who, 0, steps)
     return replay
 
 
@@ -132,7 +132,7 @@ def check(batch):
     assert np.all(batch.weights > 0) and batch.weights.max() == 1
 
 
-def most_ahead(limiter, shards=2):
+def max_ahead(limiter, shards=2):
     """The number of items by which the counts of a ratio may be off at any moment: the bound, and
     for each shard the four shipments that a writer sends in one call, each at most half of the
     bound. Shipments are counted before they are appended, and uncounted if the coordinator answers
@@ -161,7 +161,7 @@ def spec(shards=1, steps=1000, **options):
     return spec_of(numbered_schema(), steps, "alone", shards, "learner", 1.0, options)
 
 
-def lone_coordinator(limiter, steps=1000):
+def local_coordinator(limiter, steps=1000):
     """A coordinator in this process, of one shard that has started."""
     made = Coordinator(spec(steps=steps, rate_limiter=limiter))
     made.begin()
@@ -197,7 +197,7 @@ def _answer_late(shard, *how):
     shard._replay_shard = _Late(shard, *how)
 
 
-def answer_late(actor, call, seconds, times=1):
+def delay_answers(actor, call, seconds, times=1):
     """Delays a shard's next `times` answers to a call by `seconds`, after the work of the call."""
     plant = actor.__ray_call__.remote(_answer_late, call, seconds, times)
     ray.get(plant, timeout=SECONDS)

@@ -23,19 +23,21 @@ def parts(**options):
 HOSTS = []  # Hosts that serve until the tests end.
 
 
-def of_guest(of=parts, **given):
-    HOSTS.append(of()[0].share())
+def guest_source(make_parts=parts, **given):
+    HOSTS.append(make_parts()[0].share())
     return reprise.attach(HOSTS[-1].address).sampler(seed=1, **given)
 
 
 # Sources by name; `of` makes the two buffers that they draw from.
 SOURCES = {
-    "sampler": lambda of=parts, **given: of()[0].sampler(seed=1, **given),
-    "guest": of_guest,
-    "exact parts": lambda of=parts, **given: reprise.mix(
-        [(one, 8) for one in of()], seed=1, **given
+    "sampler": lambda make_parts=parts, **given: make_parts()[0].sampler(seed=1, **given),
+    "guest": guest_source,
+    "exact parts": lambda make_parts=parts, **given: reprise.mix(
+        [(one, 8) for one in make_parts()], seed=1, **given
     ),
-    "common total": lambda of=parts, **given: reprise.mix(of(), 16, seed=1, **given),
+    "common total": lambda make_parts=parts, **given: reprise.mix(
+        make_parts(), 16, seed=1, **given
+    ),
 }
 
 STAGES = ("sample", "prefetch", "loader", "loader without a thread")

@@ -44,7 +44,7 @@ def repeating(function):
             done = True
 
 
-def until(true):
+def wait_until(true):
     """Waits until the function returns something true, and returns that."""
     end = time.monotonic() + 180
     while not (found := true()):
@@ -55,4 +55,4 @@ def until(true):
 
 def until_waiting(buffer, kind, n=1):
     """Waits until n calls wait; `kind` names the wait in `stats()`."""
-    until(lambda: buffer.stats()[kind]["waiting_now"] >= n)
+    wait_until(lambda: buffer.stats()[kind]["waiting_now"] >= n)

@@ -4,10 +4,10 @@ steps."""
 import numpy as np
 import pytest
 from testing.buffers import every_item, plain_buffer, queue_of
-from testing.guests import guest_of
+from testing.guests import attached_guest
 from testing.refusals import refuses
 from testing.simulators import Counters, expected_steps, found_steps
-from testing.threads import until
+from testing.threads import wait_until
 
 import reprise
 
@@ -89,7 +89,7 @@ def test_a_reset_is_no_transition(buffer, left_out, by_guest):
     """A loop hands over the rows of resets, or leaves them out by `env_ids`."""
     lengths = np.array([1, 2, 3, 5])
     envs = Counters(lengths, "next_step")
-    with guest_of(buffer) as guest:
+    with attached_guest(buffer) as guest:
         writers = (guest if by_guest else buffer).vector_writer(4, autoreset="next_step")
         state = envs.observe()
         for _ in range(40):
@@ -103,7 +103,7 @@ def test_a_reset_is_no_transition(buffer, left_out, by_guest):
             )  # fmt: skip
             state = after
         steps = expected_steps(lengths, [40] * 4, "next_step")
-        until(lambda: len(buffer) == len(steps))
+        wait_until(lambda: len(buffer) == len(steps))
     assert found_steps(every_item(buffer), "state") == steps
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from testing.buffers import every_item, plain_buffer
 from testing.files import ROOT
-from testing.guests import guest_of
+from testing.guests import attached_guest
 from testing.refusals import refuses
 from testing.simulators import Counters, expected_steps, found_steps
-from testing.threads import until
+from testing.threads import wait_until
 
 import reprise
 
@@ -58,7 +58,7 @@ def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of,
     )
     buffer = reprise.ReplayBuffer(schema, 4096, selectors=reprise.Uniform(), shards=1)
     envs = Counters(LENGTHS, autoreset, odd_are_cut=True)
-    with guest_of(buffer) as guest:
+    with attached_guest(buffer) as guest:
         writers = (guest if attached else buffer).vector_writer(len(LENGTHS), autoreset=autoreset)
         writers.begin(obs=envs.observe())
         for _ in range(CALLS):
@@ -161,7 +161,7 @@ def test_the_mode_has_no_default(buffer):
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
 def test_a_simulator_that_is_reset_within_episodes_begins_anew(buffer, autoreset):
-    with guest_of(buffer) as guest:
+    with attached_guest(buffer) as guest:
         for replay in (buffer, guest):
             with replay.vector_writer(2, autoreset=autoreset) as writers:
                 step = {"action": [0, 0], "reward": [0, 0], "end": [0, 0]}
@@ -170,7 +170,7 @@ def test_a_simulator_that_is_reset_within_episodes_begins_anew(buffer, autoreset
                 writers.begin(env_ids=[1], state=[[500, 500]])
                 assert [writer.episode_steps for writer in writers] == [1, 0]
                 writers.append(next_state=[[2, 2], [501, 501]], **step)
-        until(lambda: len(buffer) == 8)
+        wait_until(lambda: len(buffer) == 8)
     items = every_item(buffer)
     assert (items[".discounts"] != 0).all()
     found = sorted(zip(items["state"][:, 0].tolist(), items["next_state"][:, 0].tolist()))

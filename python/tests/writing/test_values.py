@@ -12,7 +12,7 @@ INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 SCALARS = ["bool", *INTEGERS, "float32", "float64"]
 
 
-def taken(dtype, value, shape=()):
+def stored_value(dtype, value, shape=()):
     """Stores a value in a column of this dtype, and returns what comes back."""
     schema = reprise.Schema().observation("x", "f4").column("value", dtype, shape)
     buffer = reprise.ReplayBuffer(schema, 10, shards=1, chunk_steps=0)
@@ -36,25 +36,25 @@ def test_numpy_numbers_and_arrays_cast_alike(source, target):
     number = np.dtype(source).type(1)
     for value in (number, np.array(number), np.array([number, number])):
         if casts(source, target):
-            result = taken(target, value, value.shape)
+            result = stored_value(target, value, value.shape)
             assert result.dtype == np.dtype(target) and (result == 1).all()
         else:
             said = f"field 'value': expected {target} .*; given .*{source}"
-            refuses(TypeError, said, taken, target, value, value.shape)
+            refuses(TypeError, said, stored_value, target, value, value.shape)
 
 
 @pytest.mark.parametrize("target", INTEGERS)
 def test_integers_are_taken_within_their_range(target):
     limits = np.iinfo(target)
     for limit, beyond in ((limits.min, limits.min - 1), (limits.max, limits.max + 1)):
-        assert int(taken(target, limit)) == limit
-        assert taken(target, np.array([limit, 0], target)[::-1], (2,)).tolist() == [0, limit]
+        assert int(stored_value(target, limit)) == limit
+        assert stored_value(target, np.array([limit, 0], target)[::-1], (2,)).tolist() == [0, limit]
         with pytest.raises(ValueError, match=f"'value': {beyond} is out of the range of {target}"):
-            taken(target, beyond)
+            stored_value(target, beyond)
     if target != "uint64":
         beyond = limits.max + 1
         with pytest.raises(ValueError, match=f"'value': {beyond} is out of the range of {target}"):
-            taken(target, np.array([0, beyond], np.uint64), (2,))
+            stored_value(target, np.array([0, beyond], np.uint64), (2,))
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,17 @@ def test_integers_are_taken_within_their_range(target):
     ],
 )
 def test_what_does_not_convert(dtype, value, given):
-    refuses(TypeError, f"'value': expected {dtype} scalar; given {given}", taken, dtype, value)
+    refuses(
+        TypeError, f"'value': expected {dtype} scalar; given {given}", stored_value, dtype, value
+    )
 
 
 def test_python_numbers():
-    assert taken("float32", 1) == 1 and taken("float32", True) == 1
-    assert taken("int8", True) == 1 and taken("bool", False) == 0
-    assert taken("float64", 1e300) == 1e300
-    assert taken("float32", np.float16(0.5)) == 0.5
-    refuses(ValueError, "out of the range of float32", taken, "float32", 10**400)
+    assert stored_value("float32", 1) == 1 and stored_value("float32", True) == 1
+    assert stored_value("int8", True) == 1 and stored_value("bool", False) == 0
+    assert stored_value("float64", 1e300) == 1e300
+    assert stored_value("float32", np.float16(0.5)) == 0.5
+    refuses(ValueError, "out of the range of float32", stored_value, "float32", 10**400)
 
 
 @pytest.mark.parametrize(
@@ -94,17 +96,17 @@ def test_python_numbers():
 )
 def test_shapes_have_to_be_exact(value, given):
     said = rf"'value': expected float32 of shape \(2, 3\); given {given}"
-    refuses(ValueError, said, taken, "float32", value, (2, 3))
+    refuses(ValueError, said, stored_value, "float32", value, (2, 3))
 
 
 def test_scalars_do_not_take_arrays_of_one():
     with pytest.raises(ValueError, match=r"expected float32 scalar; given int64 of shape \(1,\)"):
-        taken("float32", [1])
+        stored_value("float32", [1])
 
 
 def test_what_is_no_array_at_all():
     with pytest.raises(ValueError, match="field 'value': no array can be made of it"):
-        taken("float32", [[1, 2], [3]], (2, 2))
+        stored_value("float32", [[1, 2], [3]], (2, 2))
 
 
 @pytest.mark.parametrize("discount", [-0.1, 1.5, float("nan")])
@@ -124,7 +126,9 @@ LARGEST = float(np.finfo(np.float32).max)
     "value", [1e300, -1e39, 10**39, 10**400, np.float64(1e300), np.array(1e300)]
 )
 def test_numbers_that_float32_does_not_hold(value):
-    refuses(ValueError, "'value': .* is out of the range of float32", taken, "float32", value)
+    refuses(
+        ValueError, "'value': .* is out of the range of float32", stored_value, "float32", value
+    )
 
 
 @pytest.mark.filterwarnings("error")
@@ -133,11 +137,11 @@ def test_arrays_that_float32_does_not_hold(buffer):
         wrong = np.array([1, -1e300], dtype)
         for given in (wrong, wrong[::-1], wrong.tolist()):
             said = r"'value': -1e\+300 is out of the range of float32"
-            refuses(ValueError, said, taken, "float32", given, (2,))
+            refuses(ValueError, said, stored_value, "float32", given, (2,))
     given = [LARGEST, -LARGEST, np.inf, -np.inf]
-    assert taken("float32", given, (4,)).tolist() == given
-    assert taken("float32", np.inf) == np.inf and taken("float32", LARGEST) == LARGEST
-    assert taken("float64", 1e300) == 1e300
+    assert stored_value("float32", given, (4,)).tolist() == given
+    assert stored_value("float32", np.inf) == np.inf and stored_value("float32", LARGEST) == LARGEST
+    assert stored_value("float64", 1e300) == 1e300
     with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
         buffer.writer().append_episode(
             state=np.zeros((2, 2)), action=[0], reward=[0], priorities=[1e300]
@@ -243,9 +247,9 @@ def test_other_kinds_of_arrays_are_taken(tmp_path):
     mapped = np.memmap(tmp_path / "mapped", np.float32, "w+", shape=(2,))
     mapped[:] = [1, 2]
     for given in (np.array([1, 2]).view(Own), mapped, np.ma.masked_array([1, 2]).filled(0)):
-        assert taken("float32", given, (2,)).tolist() == [1, 2]
-        assert taken("float32", [given, given], (2, 2)).tolist() == [[1, 2]] * 2
-    refuses(TypeError, "field 'value': a masked array", taken, "float32", np.ma.masked)
+        assert stored_value("float32", given, (2,)).tolist() == [1, 2]
+        assert stored_value("float32", [given, given], (2, 2)).tolist() == [[1, 2]] * 2
+    refuses(TypeError, "field 'value': a masked array", stored_value, "float32", np.ma.masked)
 
 
 class Tensor:
@@ -292,9 +296,9 @@ def test_a_tensor_of_bfloat16_says_what_it_needs(monkeypatch):
     with pytest.raises(
         TypeError, match="^Writer.append: field 'value': .*package ml_dtypes.*pip install ml_dt"
     ):
-        taken("float32", given, (2,))
+        stored_value("float32", given, (2,))
 
 
 def test_errors_of_values_stay_as_they_are():
     with pytest.raises(RuntimeError, match="^its own$"):
-        taken("float32", Tensor("other", False, RuntimeError("its own")), (2,))
+        stored_value("float32", Tensor("other", False, RuntimeError("its own")), (2,))

@@ -29,10 +29,10 @@ struct Test : rl::test_suite<Derived, Threads> {
 /// Runs a search. If a run fails, it is repeated to print its steps.
 template <class Derived, class Scheduler>
 Outcome search(rl::test_params& params, std::uint64_t runs) {
-  rl::ostringstream story;  // Declared first, because it allocates, which Relacy must not see.
+  rl::ostringstream trace;  // Declared first, because it allocates, which Relacy must not see.
   std::ostream nothing(nullptr);
   params.iteration_count = runs;
-  params.output_stream = &story;
+  params.output_stream = &trace;
   params.progress_stream = &nothing;
   runs_left = runs + 1;
   rl::ostringstream failed_at;
@@ -45,8 +45,8 @@ Outcome search(rl::test_params& params, std::uint64_t runs) {
     params.initial_state = failed_at.str();
     params.collect_history = true;
     rl::run_test<Derived, Scheduler>(params, failed_at, true);
-    outcome.story = story.str().c_str();
-    outcome.failure = outcome.story.substr(0, outcome.story.find('\n'));
+    outcome.trace = trace.str().c_str();
+    outcome.failure = outcome.trace.substr(0, outcome.trace.find('\n'));
   }
   return outcome;
 }

@@ -46,7 +46,7 @@ struct World {
                                    [&] { items_event.wake_registered(); });
   }
 
-  void let_in(std::size_t inserts) {
+  void admit_inserts(std::size_t inserts) {
     for (std::size_t i = 0; i < inserts; ++i) {
       expect(gate.book_inserts(0) == 1, "no insert waits for want of items");
     }
@@ -56,9 +56,9 @@ struct World {
 /// A lower ratio lets a writer go on, because each insert then counts for fewer samples.
 struct WriterWaitsForRatio : Test<WriterWaitsForRatio, 2>, World {
   void prepare() {
-    let_in(1);
+    admit_inserts(1);
     gate.set(0.75);
-    let_in(1);
+    admit_inserts(1);
     gate.set(1.0);
   }
   void thread(unsigned index) {
@@ -76,7 +76,7 @@ struct WriterWaitsForRatio : Test<WriterWaitsForRatio, 2>, World {
 /// balance has to stay what it was.
 struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
   void prepare() {
-    let_in(3);
+    admit_inserts(3);
     gate.admit_samples(2);
   }
   void thread(unsigned index) {
@@ -94,7 +94,7 @@ struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
 /// and the bookings have to be within the error buffer at that ratio.
 struct InsertsWhileRatioChanges : Test<InsertsWhileRatioChanges, 3>, World {
   int inserts = 1;
-  void prepare() { let_in(1); }
+  void prepare() { admit_inserts(1); }
   void thread(unsigned index) {
     if (index == 0) {
       gate.set(0.5);
@@ -112,7 +112,7 @@ struct InsertsWhileRatioChanges : Test<InsertsWhileRatioChanges, 3>, World {
 /// Samples are one ahead of inserts, so the sampler waits until the writer books.
 struct SamplerWaits : Test<SamplerWaits, 2>, World {
   void prepare() {
-    let_in(1);
+    admit_inserts(1);
     gate.admit_samples(1);
   }
   void thread(unsigned index) {
@@ -127,7 +127,7 @@ struct SamplerWaits : Test<SamplerWaits, 2>, World {
 
 /// Inserts are one ahead of samples, so the writer waits until the sampler draws.
 struct WriterWaits : Test<WriterWaits, 2>, World {
-  void prepare() { let_in(2); }
+  void prepare() { admit_inserts(2); }
   void thread(unsigned index) {
     if (index == 0) {
       write();
@@ -141,7 +141,7 @@ struct WriterWaits : Test<WriterWaits, 2>, World {
 /// A batch that could not be drawn is taken back while another sampler waits.
 struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
   void prepare() {
-    let_in(1);
+    admit_inserts(1);
     gate.admit_samples(1);
   }
   void thread(unsigned index) {
@@ -161,7 +161,7 @@ struct RatioHeld : Test<RatioHeld, 4>, World {
   int inserts = 1;
   int returned = 0;
 
-  void prepare() { let_in(1); }
+  void prepare() { admit_inserts(1); }
   void thread(unsigned index) {
     for (int i = 0; i < 2; ++i) {
       if (index < 2) {
@@ -186,7 +186,7 @@ struct RatioHeld : Test<RatioHeld, 4>, World {
 /// One batch is admitted between another sampler's load and its exchange, then one is taken back.
 struct SamplersAmongThemselves : Test<SamplersAmongThemselves, 3>, World {
   void prepare() {
-    let_in(2);
+    admit_inserts(2);
     gate.admit_samples(1);
   }
   void thread(unsigned index) {

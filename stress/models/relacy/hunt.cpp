@@ -77,7 +77,7 @@ void check_scenarios(const Scenarios& scenarios, std::size_t begin, std::size_t 
     std::printf("%-9s %-9s %-46s %10llu random  %s\n", verdict, scenario.family.c_str(),
                 scenario.name.c_str(), static_cast<unsigned long long>(random_runs), all.c_str());
     if (!outcome.passed) {
-      std::printf("%s\n", outcome.story.c_str());
+      std::printf("%s\n", outcome.trace.c_str());
     }
     std::fflush(stdout);
   }

@@ -80,7 +80,7 @@ struct Stack {
     }
   }
   /// Checks that all chunks are on the list at the end.
-  void all_there() {
+  void expect_all_on_list() {
     for (std::uint32_t i = 0; i < Count; ++i) {
       expect(pop() != kNil, "no chunk is lost");
     }
@@ -103,7 +103,7 @@ struct HandOver : Test<HandOver, 2>, Stack<2> {
     }
   }
   void prepare() { owners.fill(1); }
-  void after() { all_there(); }
+  void after() { expect_all_on_list(); }
 };
 
 /// One thread reads the top. Before its exchange, the other pops the two top chunks and pushes the
@@ -137,13 +137,13 @@ struct Churn : Test<Churn, 3>, Stack<3> {
     }
   }
   void prepare() { fill(); }
-  void after() { all_there(); }
+  void after() { expect_all_on_list(); }
 };
 
 struct Fresh : Test<Fresh, 3>, Stack<2> {
   FreshChunks fresh;
   RelacySync::Atomic<std::uint32_t> taken{0};  ///< Count of FreshChunksByExchange.
-  int had = 0;
+  int taken_count = 0;
 
   std::uint32_t take() {
     if (broken(Rule::FreshChunksByExchange)) {
@@ -160,10 +160,12 @@ struct Fresh : Test<Fresh, 3>, Stack<2> {
     const std::uint32_t chunk = take();
     if (chunk != kNil) {
       chunks[chunk].rows[0].set(1);
-      ++had;
+      ++taken_count;
     }
   }
-  void after() { expect(had == 2 && take() == kNil, "each fresh chunk goes to one writer"); }
+  void after() {
+    expect(taken_count == 2 && take() == kNil, "each fresh chunk goes to one writer");
+  }
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct World {
   struct Shard {
     Chunks<Writers, Rows> chunks;
     /// The index of each row's item among its writer's items.
-    std::array<std::array<std::uint32_t, Rows>, Writers> nth{};
+    std::array<std::array<std::uint32_t, Rows>, Writers> item_index{};
     DoorbellList list;
     Backlog backlog;
     rl::mutex mutex;
@@ -41,7 +41,7 @@ struct World {
   /// Models WriterCore::decide_step and OpenChunk::announce.
   void commit(std::uint32_t writer, std::uint32_t shard, std::uint32_t row) {
     Shard& s = shards[shard];
-    s.nth[writer][row] = committed[writer];
+    s.item_index[writer][row] = committed[writer];
     const std::uint64_t number = next_item_number.fetch_add(1, Order::Release);
     s.chunks[writer].rows[row].set(static_cast<int>(number));
     storage::publish(s.chunks[writer].bell, row + 1);
@@ -100,7 +100,7 @@ struct World {
       for (std::uint32_t w = 0; w < Writers; ++w) {
         for (std::uint32_t row = 0; row < shard.ingested[w]; ++row) {
           const auto number = static_cast<std::uint64_t>(shard.chunks[w].rows[row].get());
-          const std::uint32_t item = 1U << shard.nth[w][row];
+          const std::uint32_t item = 1U << shard.item_index[w][row];
           seen[w] |= item;
           shown[w] |= number < horizon ? item : 0;
         }

@@ -143,7 +143,7 @@ struct World {
   }
 
   /// Models a writer that tries once more if the chunk is not free yet.
-  void reuse_in_two_looks() {
+  void try_reuse_twice() {
     if (!reuse()) {
       reuse();
     }
@@ -197,7 +197,7 @@ struct ReusedByAWriter : Test<ReusedByAWriter, 3>, World {
       const Lock lock(mutex);
       retire();
     } else {
-      reuse_in_two_looks();
+      try_reuse_twice();
     }
   }
   void after() { World::after(); }
@@ -213,7 +213,7 @@ struct TwoSamplersAndAWriter : Test<TwoSamplersAndAWriter, 4>, World {
       const Lock lock(mutex);
       retire();
     } else {
-      reuse_in_two_looks();
+      try_reuse_twice();
     }
   }
   void after() { World::after(); }

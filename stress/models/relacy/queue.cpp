@@ -117,7 +117,7 @@ struct Overshoot : Test<Overshoot<Writers>, Writers> {
   limiter::QueueGate<RelacySync> gate{kSize, kBlock};
   std::array<RelacySync::Atomic<std::size_t>, Writers> committed;
 
-  std::size_t look() {
+  std::size_t count_committed() {
     std::size_t sum = 0;
     for (auto& steps : committed) {
       sum += steps.load(base::Order::Relaxed);
@@ -126,7 +126,7 @@ struct Overshoot : Test<Overshoot<Writers>, Writers> {
   }
   void thread(unsigned index) {
     for (std::size_t steps = 0; steps < 4;) {
-      const std::size_t booked = gate.book_inserts([&] { return look(); });
+      const std::size_t booked = gate.book_inserts([&] { return count_committed(); });
       if (booked == 0) {
         break;
       }
@@ -135,8 +135,8 @@ struct Overshoot : Test<Overshoot<Writers>, Writers> {
     }
   }
   void after() {
-    expect(look() >= kSize, "nobody is held while there is room");
-    expect(look() <= kSize + (Writers - 1) * kBlock, "a block for each other writer");
+    expect(count_committed() >= kSize, "nobody is held while there is room");
+    expect(count_committed() <= kSize + (Writers - 1) * kBlock, "a block for each other writer");
   }
 };
 

@@ -35,7 +35,7 @@ struct World {
     } else if (broken(Rule::PublishBeforeAnswer)) {
       rows[row % Rows].set(row + 1);
       answered.store(row + 1, kRelaxed);
-      if (!die_perhaps()) {
+      if (!maybe_die()) {
         words.publish(row + 1);
       }
       return;
@@ -48,7 +48,7 @@ struct World {
 
   bool dead = false;
   /// The guest may die here; returns whether it is dead.
-  bool die_perhaps() {
+  bool maybe_die() {
     if (may_die && !dead && rl::rand(4) == 0) {
       dead = true;
       ended.store(1, base::Order::Release);
@@ -175,7 +175,7 @@ struct GuestDies : Test<GuestDies, 2>, World<2> {
   void thread(unsigned index) {
     if (index == 0) {
       may_die = true;
-      for (std::uint64_t row = 0; row < 2 && !die_perhaps(); ++row) {
+      for (std::uint64_t row = 0; row < 2 && !maybe_die(); ++row) {
         commit(row);
       }
       if (!dead) {

@@ -11,7 +11,7 @@ struct Outcome {
   bool complete = false;  ///< Whether the search saw every schedule.
   std::uint64_t runs = 0;
   std::string failure;  ///< What failed, in a few words; empty if nothing did.
-  std::string story;    ///< The steps of the run that failed.
+  std::string trace;    ///< The steps of the run that failed.
 };
 
 /// A few threads of the protocol, and the conditions that have to hold.

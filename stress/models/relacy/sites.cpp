@@ -19,14 +19,14 @@ struct Cached {
   Order order{};
 };
 constexpr std::size_t kCached = 1024;
-constexpr std::size_t kMostSites = 256;
+constexpr std::size_t kMaxSites = 256;
 
 std::array<Cached, kCached> cache;
 const OrderMutant* active = nullptr;
 std::size_t scenario = 0;
 
 /// An array, because Relacy would take a vector's allocations for the scenario's.
-std::array<Site, kMostSites> found;
+std::array<Site, kMaxSites> found;
 std::size_t found_count = 0;
 
 bool same(const Site& site, const std::source_location& where, Access access) {
@@ -41,7 +41,7 @@ Order find(const std::source_location& where, Access access, Order order) noexce
     ++index;
   }
   if (index == found_count) {
-    if (index == kMostSites) {
+    if (index == kMaxSites) {
       std::abort();
     }
     found[found_count++] = {where, access, order, 0};

@@ -49,35 +49,35 @@ class Sleeper {
       const bool found = look();
       waiters_.enter();
       if (!found) {
-        slept_on_ = waiters_.ticket();
+        sleep_ticket_ = waiters_.ticket();
       }
     } else if (broken(Rule::TicketBeforeLooking)) {
       waiters_.enter();
       const bool found = look();
       if (!found) {
-        slept_on_ = waiters_.ticket();
+        sleep_ticket_ = waiters_.ticket();
       }
     } else {
       waiters_.enter();
       const std::uint32_t ticket = waiters_.ticket();
       if (!look()) {
-        slept_on_ = ticket;
+        sleep_ticket_ = ticket;
       }
     }
-    if (!slept_on_) {
+    if (!sleep_ticket_) {
       waiters_.leave();
     }
   }
 
   /// Fails if the sleeper sleeps. Call it when no other thread runs and the sleeper need not wait.
   void expect_awake() {
-    expect(!slept_on_ || *slept_on_ != waiters_.epoch().load(base::Order::Relaxed),
+    expect(!sleep_ticket_ || *sleep_ticket_ != waiters_.epoch().load(base::Order::Relaxed),
            "a wake was lost");
   }
 
  private:
   Waiters waiters_;
-  std::optional<std::uint32_t> slept_on_;
+  std::optional<std::uint32_t> sleep_ticket_;
 };
 
 }  // namespace reprise::model

@@ -60,7 +60,7 @@ struct World {
            broken(Rule::VersionReadAgain);
   }
 
-  /// Models one try of storage::write_whole.
+  /// Models one try of storage::write_consistent.
   bool write(std::uint64_t value) {
     const auto put = [&] {
       Version::put(words[0], value);

@@ -96,7 +96,7 @@ inline CLOSE_WAKE() {
   }
 }
 
-/* Models Turns::come: waits in line until it is the first, was let in, or the buffer is closed. */
+/* Models Turns::wait_for_turn: waits in line until it is the first, was let in, or the buffer is closed. */
 #define FIRST(side) (standing[side] > 0 && line[side * N] == me)
 inline COME(side, let_in) {
   d_step { line[side * N + standing[side]] = me; standing[side]++ }

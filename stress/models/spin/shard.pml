@@ -25,7 +25,7 @@ inline UNLOCK(s) {
   }
 }
 
-/* Models eviction by turns: Budget::tell_oldest (TELL), turn_after (STAMP), and turns of chunks. ARRIVE
+/* Models eviction by turns: Budget::publish_oldest (TELL), turn_after (STAMP), and turns of chunks. ARRIVE
  * notes in the ghosts that a step was announced. */
 #ifdef FIFO
 #define NEW_TURN(c) turn[c] = NO_TURN

@@ -97,7 +97,7 @@ inline TAKE_FRESH() {
 #else
 #define FRESH(n) atomic { touched[n] < CPS -> s = n; TAKE_FRESH() }
 #endif
-/* Models ShardSet::help: a shard evicts in place of others whose locks are taken. */
+/* Models ShardSet::help_ingest: a shard evicts in place of others whose locks are taken. */
 #define HELP(n)                                                                       \
   atomic { CAN_HELP(n) -> s = n; lk[n] = 1 } INGEST(BOUND); UNLOCK(s);                \
   MAKE_ROOM(else);                                                                    \

@@ -10,9 +10,9 @@ namespace reprise::test {
 /// Makes the call with the first allocation failing, then the second, and so on until none fails.
 /// After each failure `check` has to find that nothing changed.
 template <class Call, class Check>
-void sweep(Call&& call, Check&& check) {
-  constexpr std::size_t kMostAllocations = 10000;
-  for (std::size_t k = 1; k < kMostAllocations; ++k) {
+void fail_each_allocation(Call&& call, Check&& check) {
+  constexpr std::size_t kMaxAllocations = 10000;
+  for (std::size_t k = 1; k < kMaxAllocations; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
     fail_allocation(k);
     bool thrown = false;

@@ -15,8 +15,8 @@ namespace reprise::test {
 /// kills a child that hangs: after half of the time that is left until main.cpp asks whether the
 /// test hangs, but at the earliest after 60 s.
 template <class Work>
-void expect_of_child(Work&& work) {
-  constexpr ::time_t kLeastSeconds = 60;
+void expect_in_child(Work&& work) {
+  constexpr ::time_t kMinSeconds = 60;
   ::itimerval left{};
   ::getitimer(ITIMER_REAL, &left);
   std::fflush(nullptr);
@@ -24,7 +24,7 @@ void expect_of_child(Work&& work) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::signal(SIGALRM, SIG_DFL);
-    ::alarm(static_cast<unsigned>(std::max(kLeastSeconds, left.it_value.tv_sec / 2)));
+    ::alarm(static_cast<unsigned>(std::max(kMinSeconds, left.it_value.tv_sec / 2)));
     std::string complaint;
     try {
       complaint = work();
@@ -51,7 +51,7 @@ void expect_of_child(Work&& work) {
 /// Expects `call` to throw an Exception whose message names `maker`, this process and "fork".
 /// Returns a description of what it did instead; empty if it did that.
 template <class Exception, class Call>
-[[nodiscard]] std::string unless_refused(const char* what, pid_t maker, Call&& call) {
+[[nodiscard]] std::string describe_unless_refused(const char* what, pid_t maker, Call&& call) {
   try {
     call();
   } catch (const Exception& error) {

@@ -13,7 +13,7 @@ std::atomic<std::size_t> allocation_count = 0;
 thread_local std::size_t countdown = 0;
 thread_local bool failed = false;
 
-void* take(std::size_t bytes, std::size_t alignment) noexcept {
+void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (countdown > 0 && --countdown == 0) {
     failed = true;
@@ -25,15 +25,15 @@ void* take(std::size_t bytes, std::size_t alignment) noexcept {
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-void* take_or_throw(std::size_t bytes, std::size_t alignment) {
-  void* const block = take(bytes, alignment);
+void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
+  void* const block = allocate(bytes, alignment);
   if (block == nullptr) {
     throw std::bad_alloc();
   }
   return block;
 }
 
-constexpr std::size_t kUsual = alignof(std::max_align_t);
+constexpr std::size_t kDefaultAlignment = alignof(std::max_align_t);
 
 }  // namespace
 
@@ -54,17 +54,17 @@ bool allocation_failed() {
 
 // By default, the array forms of operator new call these.
 void* operator new(std::size_t bytes) {
-  return reprise::test::take_or_throw(bytes, reprise::test::kUsual);
+  return reprise::test::allocate_or_throw(bytes, reprise::test::kDefaultAlignment);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return reprise::test::take_or_throw(bytes, static_cast<std::size_t>(alignment));
+  return reprise::test::allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
 }
 void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
-  return reprise::test::take(bytes, reprise::test::kUsual);
+  return reprise::test::allocate(bytes, reprise::test::kDefaultAlignment);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment,
                    const std::nothrow_t& /*tag*/) noexcept {
-  return reprise::test::take(bytes, static_cast<std::size_t>(alignment));
+  return reprise::test::allocate(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* block) noexcept {
   std::free(block);

@@ -21,10 +21,10 @@ std::atomic<std::int64_t>& room() {
 
 }  // namespace
 
-void disk_has_room_for(std::size_t bytes) {
+void set_free_disk_bytes(std::size_t bytes) {
   room().store(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
 }
-void disk_has_room() {
+void restore_disk_space() {
   room().store(kAll, std::memory_order_relaxed);
 }
 

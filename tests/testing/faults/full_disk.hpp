@@ -6,8 +6,8 @@
 namespace reprise::test {
 
 /// From now on all threads together can reserve `bytes` bytes, then the disk is full.
-void disk_has_room_for(std::size_t bytes);
+void set_free_disk_bytes(std::size_t bytes);
 /// Ends the pretence: the disk has the room that it really has.
-void disk_has_room();
+void restore_disk_space();
 
 }  // namespace reprise::test

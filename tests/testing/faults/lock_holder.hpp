@@ -17,11 +17,11 @@ class LockHolder {
         }) {
     held_.wait(false);
   }
-  ~LockHolder() { let_go(); }
+  ~LockHolder() { release(); }
   LockHolder(const LockHolder&) = delete;
   LockHolder& operator=(const LockHolder&) = delete;
 
-  void let_go() {
+  void release() {
     if (thread_.joinable()) {
       release_.store(true);
       release_.notify_one();

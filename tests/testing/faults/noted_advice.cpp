@@ -13,7 +13,7 @@ namespace {
 
 struct Notes {
   std::vector<std::span<const std::byte>> read_ahead;
-  std::optional<long> more;
+  std::optional<long> reads_per_call;
   long reads = 0;
 };
 
@@ -24,8 +24,8 @@ Notes& notes() {
 
 }  // namespace
 
-void disk_reads_are(long more) {
-  notes().more = more;
+void set_disk_reads_per_call(long reads_per_call) {
+  notes().reads_per_call = reads_per_call;
 }
 
 std::vector<std::span<const std::byte>> take_read_ahead() {
@@ -45,8 +45,8 @@ extern "C" int madvise(void* from, std::size_t bytes, int advice) noexcept {
 extern "C" int getrusage(int whose, struct rusage* usage) noexcept {
   const auto answer = static_cast<int>(::syscall(SYS_getrusage, whose, usage));
   reprise::test::Notes& notes = reprise::test::notes();
-  if (notes.more) {
-    usage->ru_inblock = notes.reads += *notes.more;
+  if (notes.reads_per_call) {
+    usage->ru_inblock = notes.reads += *notes.reads_per_call;
   }
   return answer;
 }

@@ -32,7 +32,7 @@ std::string path_of(int file) {
 }
 
 /// Records a call that succeeded, and returns what the system call returns.
-int noted(long answer, std::string call) {
+int record_call(long answer, std::string call) {
   if (answer != 0) {
     return -1;
   }
@@ -65,18 +65,20 @@ extern "C" int fsync(int file) {
       return -1;
     }
   }
-  return reprise::test::noted(::syscall(SYS_fsync, file), "sync " + path);
+  return reprise::test::record_call(::syscall(SYS_fsync, file), "sync " + path);
 }
 
 extern "C" int renameat(int from_directory, const char* from, int to_directory,
                         const char* to) noexcept {
   const std::string path = reprise::test::path_of(from_directory) + "/" + from;
-  return reprise::test::noted(::syscall(SYS_renameat2, from_directory, from, to_directory, to, 0),
-                              "rename " + path + " " + to);
+  return reprise::test::record_call(
+      ::syscall(SYS_renameat2, from_directory, from, to_directory, to, 0),
+      "rename " + path + " " + to);
 }
 
 extern "C" int unlinkat(int directory, const char* name, int flags) noexcept {
   const std::string path = reprise::test::path_of(directory) + "/" + name;
-  return reprise::test::noted(::syscall(SYS_unlinkat, directory, name, flags), "remove " + path);
+  return reprise::test::record_call(::syscall(SYS_unlinkat, directory, name, flags),
+                                    "remove " + path);
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)

@@ -17,7 +17,7 @@ Options with_selector(Options options, const Selector& selector) {
 }  // namespace
 
 Options LawCheck::options(std::size_t shards) {
-  return Small{.capacity_steps = 100, .selectors = {}, .shards = shards};
+  return SmallOptions{.capacity_steps = 100, .selectors = {}, .shards = shards};
 }
 
 LawCheck::LawCheck(const SelectorLaw& law, Options options, std::uint64_t seed)
@@ -27,7 +27,7 @@ LawCheck::LawCheck(const SelectorLaw& law, Options options, std::uint64_t seed)
       alpha_(double{law.alpha}),
       tolerance_(law.tolerance),
       sampler_(line.replay.sampler(
-          {.seed = kSamplerSeed + seed, .parallel_gather_bytes = kGatherAlone})) {
+          {.seed = kSamplerSeed + seed, .parallel_gather_bytes = kNoParallelGather})) {
   make_writers();
 }
 
@@ -53,10 +53,10 @@ void LawCheck::append_one(std::span<const float> priority) {
   } else {
     find_items();
     highest = *std::ranges::max_element(numbers_, {}, [&](std::uint64_t other) {
-      return double{all_[other].priority} * all_[other].decayed;
+      return double{all_[other].priority} * all_[other].decay_factor;
     });
     item.priority = all_[highest].priority;
-    item.decayed = all_[highest].decayed;
+    item.decay_factor = all_[highest].decay_factor;
   }
   ASSERT_EQ(line.append(writer, number, End::Terminated, priority), CommitStatus::Committed);
   all_.push_back(item);
@@ -76,7 +76,7 @@ void LawCheck::set_priority(std::uint64_t number, float priority) {
   find_items();
   ASSERT_EQ(line.update(all_[number].key, priority).applied, 1U);
   all_[number].priority = priority;
-  all_[number].decayed = 1.0;
+  all_[number].decay_factor = 1.0;
 }
 
 void LawCheck::append(std::span<const float> priorities) {
@@ -114,7 +114,7 @@ std::vector<double> LawCheck::weights_now() const {
   std::vector<LawItem> items;
   for (const std::uint64_t number : numbers_) {
     const Item& item = all_[number];
-    items.push_back({item.priority, item.decayed, all_.size() - 1 - number});
+    items.push_back({item.priority, item.decay_factor, all_.size() - 1 - number});
   }
   return law_.weights(items, alpha_);
 }
@@ -144,7 +144,7 @@ void LawCheck::update(std::size_t count) {
       priorities.push_back(random_priority());
     }
     all_[number].priority = priorities.back();
-    all_[number].decayed = 1.0;
+    all_[number].decay_factor = 1.0;
   }
   ASSERT_EQ(line.replay.update_priorities(keys, priorities).applied, keys.size());
 }
@@ -168,7 +168,7 @@ void LawCheck::set_alpha(float alpha) {
 void LawCheck::decay() {
   line.replay.selector().decay(0.5F);
   for (const std::uint64_t number : numbers_) {
-    all_[number].decayed *= std::pow(0.5, 1.0 / alpha_);
+    all_[number].decay_factor *= std::pow(0.5, 1.0 / alpha_);
   }
 }
 
@@ -184,7 +184,7 @@ void LawCheck::save_and_restore() {
   line.replay.restore(directory.path());
   make_writers();
   sampler_ = line.replay.sampler(
-      {.seed = kSamplerSeed + all_.size(), .parallel_gather_bytes = kGatherAlone});
+      {.seed = kSamplerSeed + all_.size(), .parallel_gather_bytes = kNoParallelGather});
 }
 
 void LawCheck::draw(std::size_t n, const SampleOptions& how) {
@@ -195,7 +195,7 @@ void LawCheck::draw(std::size_t n, const SampleOptions& how) {
   for (const std::uint64_t number : batch->now(line.action)) {
     ASSERT_TRUE(std::ranges::binary_search(numbers_, number)) << "item " << number << " is gone";
   }
-  law_.in_order ? check_order(*batch) : check_chances(*batch, how);
+  law_.in_order ? check_order(*batch) : check_probabilities(*batch, how);
   for (const std::uint64_t number : batch->now(line.action)) {
     ++all_[number].draws;
   }
@@ -214,37 +214,38 @@ void LawCheck::check_order(const Batch& batch) const {
 }
 
 /// The value by which the batch's importance weights are divided.
-double LawCheck::reference(const Batch& batch, const SampleOptions& how) const {
-  double least = std::numeric_limits<double>::infinity();
+double LawCheck::importance_divisor(const Batch& batch, const SampleOptions& how) const {
+  double min_probability = std::numeric_limits<double>::infinity();
   if (how.normalise == Normalise::ByBatch) {
-    least = *std::ranges::min_element(batch.probabilities());
+    min_probability = *std::ranges::min_element(batch.probabilities());
   } else if (how.normalise == Normalise::ByBuffer) {
     for (const double probability : probabilities_) {
-      least = probability > 0.0 ? std::min(least, probability) : least;
+      min_probability =
+          probability > 0.0 ? std::min(min_probability, probability) : min_probability;
     }
     const double alike = law_.uniform / static_cast<double>(numbers_.size());
-    least = alike > 0.0 ? std::min(least, alike) : least;
+    min_probability = alike > 0.0 ? std::min(min_probability, alike) : min_probability;
   } else {
     return 1.0;
   }
-  return std::pow(static_cast<double>(numbers_.size()) * least, -double{how.beta});
+  return std::pow(static_cast<double>(numbers_.size()) * min_probability, -double{how.beta});
 }
 
-void LawCheck::check_chances(const Batch& batch, const SampleOptions& how) {
-  const bool without = how.draws == Draws::WithoutReplacement;
+void LawCheck::check_probabilities(const Batch& batch, const SampleOptions& how) {
+  const bool without_replacement = how.draws == Draws::WithoutReplacement;
   // If items have a draw limit, an item may reach it within a batch, and others are drawn in its
   // place.
   const bool counted =
-      !without && (batch.size() == 1 || line.replay.options().max_times_sampled == 0);
+      !without_replacement && (batch.size() == 1 || line.replay.options().max_times_sampled == 0);
   const auto n = static_cast<double>(batch.size());
-  const double divisor = reference(batch, how);
+  const double divisor = importance_divisor(batch, how);
   double threshold = 0.0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::uint64_t number = batch.now(line.action)[i];
     const double exact = probability_of(number);
     const double p = batch.probabilities()[i];
     ASSERT_GT(exact, 0.0) << "item " << number << " weighs nothing";
-    if (!without) {
+    if (!without_replacement) {
       ASSERT_NEAR(p, exact, tolerance_ * exact) << "item " << number;
     } else if (n * p < 0.999) {
       // An item is in the batch with probability n * P = 1 - exp(-weight * t), with one t for all

@@ -40,7 +40,7 @@ class LawCheck {
   void save_and_restore();
 
   /// Draws a batch and compares it with the law. Counts its draws if items may come repeatedly.
-  void draw(std::size_t n, const SampleOptions& how = kAtOnce);
+  void draw(std::size_t n, const SampleOptions& how = kNoWait);
   [[nodiscard]] const DrawCounts& counts() const { return counts_; }
   /// The z-score of the counts of draws, compared with the law.
   [[nodiscard]] double z() const { return counts_.z(); }
@@ -53,12 +53,12 @@ class LawCheck {
   /// The weights of the items that can be drawn, oldest first.
   [[nodiscard]] std::vector<double> weights();
 
-  Line line;
+  NumberedBuffer line;
 
  private:
   struct Item {
     float priority = 0.0F;
-    double decayed = 1.0;
+    double decay_factor = 1.0;
     std::uint64_t episode = 0;
     ItemKey key = {};
     std::size_t draws = 0;
@@ -76,9 +76,9 @@ class LawCheck {
   void weigh_items();
   [[nodiscard]] std::vector<double> weights_now() const;
   void check_order(const Batch& batch) const;
-  void check_chances(const Batch& batch, const SampleOptions& how);
+  void check_probabilities(const Batch& batch, const SampleOptions& how);
   [[nodiscard]] double probability_of(std::uint64_t number) const;
-  [[nodiscard]] double reference(const Batch& batch, const SampleOptions& how) const;
+  [[nodiscard]] double importance_divisor(const Batch& batch, const SampleOptions& how) const;
   [[nodiscard]] float random_priority() { return static_cast<float>(rng_.below(50)); }
 
   const SelectorLaw& law_;

@@ -6,7 +6,7 @@
 namespace reprise::test {
 
 /// Weighs by priority^exponent, and uses the library's shard selector for weights otherwise.
-struct OwnPower {
+struct CustomPower {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;
     void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept final {
@@ -25,7 +25,7 @@ struct OwnPower {
 };
 
 /// Draws the highest priority first. To find it, it looks at every leaf.
-struct OwnHighest {
+struct CustomHighest {
   struct Part final : ShardSelector {
     struct Leaf {
       float priority = -1.0F;  ///< Negative if the leaf has no item.
@@ -34,7 +34,7 @@ struct OwnHighest {
     std::vector<Leaf> all;
 
     explicit Part(std::size_t leaves) : all(leaves) {}
-    static bool there(const Leaf& leaf) { return !leaf.hidden && leaf.priority >= 0.0F; }
+    static bool is_drawable(const Leaf& leaf) { return !leaf.hidden && leaf.priority >= 0.0F; }
     [[nodiscard]] std::size_t first() const {
       const auto rank = [](const Leaf& leaf) { return leaf.hidden ? -1.0F : leaf.priority; };
       return static_cast<std::size_t>(std::ranges::max_element(all, {}, rank) - all.begin());
@@ -48,14 +48,14 @@ struct OwnHighest {
       std::fill_n(all.begin() + from, count, Leaf{});
     }
     [[nodiscard]] SelectorSummary summary() const noexcept final {
-      const auto items = std::ranges::count_if(all, &Part::there);
+      const auto items = std::ranges::count_if(all, &Part::is_drawable);
       return {.total = static_cast<double>(items), .min_positive = 1.0F, .max = 1.0F};
     }
     [[nodiscard]] double sum(std::uint32_t from, std::size_t count) const noexcept final {
       const auto run = std::span(all).subspan(from, count);
       return std::transform_reduce(
           run.begin(), run.end(), 0.0, std::plus<>(),
-          [](const Leaf& leaf) { return there(leaf) ? double{leaf.priority} : 0.0; });
+          [](const Leaf& leaf) { return is_drawable(leaf) ? double{leaf.priority} : 0.0; });
     }
     void draw(std::span<double> /*targets*/, std::span<std::uint32_t> /*leaves*/,
               std::span<float> /*weights*/) const noexcept final {

@@ -12,7 +12,7 @@ using Weights = std::vector<double>;
 
 /// Makes a law in which an item's weight does not depend on other items.
 template <class WeightOf>
-auto each(WeightOf weight_of) {
+auto per_item_law(WeightOf weight_of) {
   return [weight_of](Items items, double alpha) {
     Weights weights;
     for (const LawItem& item : items) {
@@ -23,12 +23,12 @@ auto each(WeightOf weight_of) {
 }
 
 double priority_of(const LawItem& item) {
-  return double{item.priority} * item.decayed;
+  return double{item.priority} * item.decay_factor;
 }
 
 /// Makes the law of a mixture: a share `uniform` of the draws is uniform, the others are by
 /// priority^alpha.
-auto mixed(double uniform) {
+auto mixture_weights(double uniform) {
   return [uniform](Items items, double alpha) {
     Weights weights;
     if (items.empty()) {
@@ -47,7 +47,7 @@ auto mixed(double uniform) {
   };
 }
 
-Weights ranked(Items items, double alpha) {
+Weights rank_weights(Items items, double alpha) {
   std::vector<float> priorities;
   for (const LawItem& item : items) {
     priorities.push_back(item.priority);
@@ -55,25 +55,26 @@ Weights ranked(Items items, double alpha) {
   return rank_probabilities(priorities, alpha);
 }
 
-SelectorLaw in_order(std::string name, Selector selector, double (*first)(const LawItem&)) {
+SelectorLaw ordered_law(std::string name, Selector selector, double (*first)(const LawItem&)) {
   return {.name = std::move(name),
           .selector = std::move(selector),
-          .weights = each([first](const LawItem& item, double /*alpha*/) { return first(item); }),
+          .weights =
+              per_item_law([first](const LawItem& item, double /*alpha*/) { return first(item); }),
           .in_order = true};
 }
 
-SelectorLaw aged(std::string name, float p) {
+SelectorLaw recency_law(std::string name, float p) {
   return {.name = std::move(name),
           .selector = Recency{.p = p},
-          .weights = each([p](const LawItem& item, double /*alpha*/) {
+          .weights = per_item_law([p](const LawItem& item, double /*alpha*/) {
             return std::pow(1.0 - double{p}, static_cast<double>(item.age));
           })};
 }
 
-SelectorLaw mixture(std::string name, float uniform, float alpha) {
+SelectorLaw mixture_law(std::string name, float uniform, float alpha) {
   return {.name = std::move(name),
           .selector = Mixture{.uniform = uniform, .alpha = alpha},
-          .weights = mixed(double{uniform}),
+          .weights = mixture_weights(double{uniform}),
           .tolerance = 1e-6,
           .alpha = alpha,
           .uniform = double{uniform}};
@@ -87,47 +88,49 @@ std::vector<SelectorLaw> all_laws() {
   return {
       {.name = "Proportional",
        .selector = Proportional{.alpha = 1.0F, .epsilon = 0.0F},
-       .weights = each(raw),
+       .weights = per_item_law(raw),
        .tolerance = 1e-12,
        .alpha = 1.0F},
       {.name = "ProportionalToAPower",
        .selector = Proportional{.alpha = 0.6F, .epsilon = 0.01F},
-       .weights = each([](const LawItem& item, double alpha) {
-         return std::pow((double{item.priority} + 0.01) * item.decayed, alpha);
+       .weights = per_item_law([](const LawItem& item, double alpha) {
+         return std::pow((double{item.priority} + 0.01) * item.decay_factor, alpha);
        }),
        .tolerance = 1e-6,
        .alpha = 0.6F},
       {.name = "LossAdjusted",
        .selector = LossAdjusted{.alpha = 0.4F},
-       .weights = each([](const LawItem& item, double alpha) {
-         return std::pow(std::max(double{item.priority}, 1.0) * item.decayed, alpha);
+       .weights = per_item_law([](const LawItem& item, double alpha) {
+         return std::pow(std::max(double{item.priority}, 1.0) * item.decay_factor, alpha);
        }),
        .tolerance = 1e-6,
        .alpha = 0.4F},
       {.name = "RankBased",
        .selector = RankBased{.alpha = 0.7F},
-       .weights = [](Items items, double /*alpha*/) { return ranked(items, 0.7); },
+       .weights = [](Items items, double /*alpha*/) { return rank_weights(items, 0.7); },
        .tolerance = 1e-6},
       {.name = "Uniform",
        .selector = Uniform{},
-       .weights = each([](const LawItem& /*item*/, double /*alpha*/) { return 1.0; }),
+       .weights = per_item_law([](const LawItem& /*item*/, double /*alpha*/) { return 1.0; }),
        .tolerance = 1e-12},
-      aged("Recency", 0.02F),
-      aged("RecencyOfFew", 0.1F),
-      aged("RecencyOfNone", 0.0F),
-      mixture("Mixture", 0.25F, 0.6F),
-      mixture("MixtureByPriority", 0.0F, 1.0F),
-      mixture("MixtureOfAlike", 1.0F, 1.0F),
+      recency_law("Recency", 0.02F),
+      recency_law("RecencyOfFew", 0.1F),
+      recency_law("RecencyOfNone", 0.0F),
+      mixture_law("Mixture", 0.25F, 0.6F),
+      mixture_law("MixtureByPriority", 0.0F, 1.0F),
+      mixture_law("MixtureOfAlike", 1.0F, 1.0F),
       {.name = "OwnPower",
-       .selector = OwnPower{},
-       .weights = each(raw),
+       .selector = CustomPower{},
+       .weights = per_item_law(raw),
        .tolerance = 1e-6,
        .alpha = 1.0F},
-      in_order("Fifo", Fifo{}, [](const LawItem& item) { return static_cast<double>(item.age); }),
-      in_order("Lifo", Lifo{}, [](const LawItem& item) { return -static_cast<double>(item.age); }),
-      in_order("MaxHeap", MaxHeap{}, highest),
-      in_order("MinHeap", MinHeap{}, [](const LawItem& item) { return -double{item.priority}; }),
-      in_order("OwnHighest", OwnHighest{}, highest),
+      ordered_law("Fifo", Fifo{},
+                  [](const LawItem& item) { return static_cast<double>(item.age); }),
+      ordered_law("Lifo", Lifo{},
+                  [](const LawItem& item) { return -static_cast<double>(item.age); }),
+      ordered_law("MaxHeap", MaxHeap{}, highest),
+      ordered_law("MinHeap", MinHeap{}, [](const LawItem& item) { return -double{item.priority}; }),
+      ordered_law("OwnHighest", CustomHighest{}, highest),
   };
 }
 
@@ -138,7 +141,7 @@ const std::vector<SelectorLaw>& selector_laws() {
   return kLaws;
 }
 
-std::vector<SelectorLaw> laws_of_chance() {
+std::vector<SelectorLaw> random_selector_laws() {
   std::vector<SelectorLaw> laws = selector_laws();
   std::erase_if(laws, [](const SelectorLaw& law) { return law.in_order; });
   return laws;

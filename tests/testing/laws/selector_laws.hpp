@@ -8,7 +8,7 @@ namespace reprise::test {
 struct LawItem {
   float priority = 0.0F;
   /// The factor by which `SelectorHandle::decay` has changed its weight.
-  double decayed = 1.0;
+  double decay_factor = 1.0;
   std::uint64_t age = 0;  ///< The number of the buffer's items that were decided after it.
 };
 
@@ -34,7 +34,7 @@ struct SelectorLaw {
 /// The laws of every selector of the library, and of two selectors of a user's own.
 [[nodiscard]] const std::vector<SelectorLaw>& selector_laws();
 /// The laws of selectors that draw by chance.
-[[nodiscard]] std::vector<SelectorLaw> laws_of_chance();
+[[nodiscard]] std::vector<SelectorLaw> random_selector_laws();
 /// The law of a selector; throws if there is none of this name.
 [[nodiscard]] const SelectorLaw& law_named(const std::string& name);
 

@@ -23,8 +23,9 @@ namespace {
 /// A fifth of the timeouts in CMakePresets.json.
 constexpr std::chrono::seconds kLimit{REPRISE_TEST_LIMIT_SECONDS};
 /// Seconds between looks beyond the limit. A process that sleeps uses less than kAsleep meanwhile.
-constexpr std::chrono::seconds kLook{10};
-constexpr double kLatest = 3.0;  // Limits beyond the first one; for threads that poll for ever.
+constexpr std::chrono::seconds kCheckInterval{10};
+constexpr double kMaxExtraLimits =
+    3.0;  // Limits beyond the first one; for threads that poll for ever.
 // Processor seconds; not 0, because a wait may wake every 50 ms to look.
 constexpr double kAsleep = 0.05;
 
@@ -39,29 +40,29 @@ double processor_seconds() {
 struct Running {
   std::string message;
   double limit = 0.0;
-  double begin = 0.0;  ///< Processor time at the beginning.
-  double looks = 0.0;  ///< Number of looks beyond the limit.
-  double seen = -1.0;  ///< Processor time at the last look; negative before the first.
-  long taken = 0;      ///< Involuntary context switches until the last look.
+  double begin = 0.0;         ///< Processor time at the beginning.
+  double looks = 0.0;         ///< Number of looks beyond the limit.
+  double seen = -1.0;         ///< Processor time at the last look; negative before the first.
+  long context_switches = 0;  ///< Involuntary context switches until the last look.
 };
 Running& running() {
   static Running test;
   return test;
 }
 
-void look(int /*signal*/) {
+void check_for_hang(int /*signal*/) {
   Running& test = running();
   const double now = processor_seconds();
   // A thread that yields or is preempted is not asleep, even if it gets hardly any processor time.
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   const bool asleep =
-      test.seen >= 0.0 && now - test.seen < kAsleep && usage.ru_nivcsw == test.taken;
-  const double late = ++test.looks * static_cast<double>(kLook.count());
-  if (!asleep && now - test.begin < test.limit && late < kLatest * test.limit) {
+      test.seen >= 0.0 && now - test.seen < kAsleep && usage.ru_nivcsw == test.context_switches;
+  const double late = ++test.looks * static_cast<double>(kCheckInterval.count());
+  if (!asleep && now - test.begin < test.limit && late < kMaxExtraLimits * test.limit) {
     test.seen = now;
-    test.taken = usage.ru_nivcsw;
-    ::alarm(static_cast<unsigned>(kLook.count()));
+    test.context_switches = usage.ru_nivcsw;
+    ::alarm(static_cast<unsigned>(kCheckInterval.count()));
     return;
   }
   (void)::write(STDERR_FILENO, test.message.data(), test.message.size());
@@ -88,7 +89,7 @@ class HangGuard final : public testing::EmptyTestEventListener {
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
   reprise::test::running();
-  std::signal(SIGALRM, reprise::test::look);
+  std::signal(SIGALRM, reprise::test::check_for_hang);
   // Google Test owns the listener.
   testing::UnitTest::GetInstance()->listeners().Append(new reprise::test::HangGuard);
   return RUN_ALL_TESTS();

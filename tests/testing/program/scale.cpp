@@ -13,8 +13,8 @@ double test_scale() {
   return value > 0.0 ? value : 1.0;
 }
 
-std::size_t scaled(std::size_t count, std::size_t least) {
-  return std::max(least, static_cast<std::size_t>(static_cast<double>(count) * test_scale()));
+std::size_t scaled(std::size_t count, std::size_t min_count) {
+  return std::max(min_count, static_cast<std::size_t>(static_cast<double>(count) * test_scale()));
 }
 
 std::chrono::seconds scaled_limit(std::chrono::seconds limit) {

@@ -9,8 +9,8 @@ namespace reprise::test {
 /// builds set a smaller one, soak tests a larger one.
 double test_scale();
 
-/// `count` times the scale, and at least `least`.
-std::size_t scaled(std::size_t count, std::size_t least = 1);
+/// `count` times the scale, and at least `min_count`.
+std::size_t scaled(std::size_t count, std::size_t min_count = 1);
 
 /// The time limit of a test whose repetitions follow the scale. `limit` is the limit for scales up
 /// to 1.

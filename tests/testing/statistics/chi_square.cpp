@@ -7,7 +7,7 @@ namespace {
 
 /// Cells with fewer expected draws are pooled, because the statistic would not follow the
 /// chi-square distribution.
-constexpr double kLeastExpected = 5.0;
+constexpr double kMinExpected = 5.0;
 
 }  // namespace
 
@@ -31,13 +31,13 @@ double chi_square_z(std::span<const std::uint64_t> counts, std::span<const doubl
       }
       continue;
     }
-    if (expected >= kLeastExpected) {
+    if (expected >= kMinExpected) {
       add_cell(count, expected);
       continue;
     }
     pooled_count += count;
     pooled_expected += expected;
-    if (pooled_expected >= kLeastExpected) {
+    if (pooled_expected >= kMinExpected) {
       add_cell(pooled_count, pooled_expected);
       pooled_count = 0.0;
       pooled_expected = 0.0;

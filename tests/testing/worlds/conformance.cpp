@@ -9,18 +9,18 @@ namespace reprise::test {
 
 Conformance::Conformance(const Setting& setting, std::uint64_t seed)
     : setting_(setting),
-      drawing_(setting.selector.drawing),
+      draw_rule_(setting.selector.draw_rule),
       rng_(seed),
       world_(setting.fields),
-      writers_(rng_.between(1, 4)),
+      writer_count_(rng_.between(1, 4)),
       options_(random_options()),
-      share_(in_order(drawing_) || options_.max_times_sampled != 0 || rng_.chance(0.5)
-                 ? 0.0F
-                 : static_cast<float>(rng_.unit())),
+      fresh_share_(in_order(draw_rule_) || options_.max_times_sampled != 0 || rng_.chance(0.5)
+                       ? 0.0F
+                       : static_cast<float>(rng_.unit())),
       replay_(world_.schema(), options_),
       sampler_(replay_.sampler(
-          {.seed = seed, .fresh = share_, .unique_frames = seed % 2 == 1 && !streams()})),
-      actors_(writers_) {}
+          {.seed = seed, .fresh = fresh_share_, .unique_frames = seed % 2 == 1 && !streams()})),
+      actors_(writer_count_) {}
 
 Options Conformance::random_options() {
   Options options;
@@ -40,10 +40,10 @@ Options Conformance::random_options() {
   if (setting_.fields.versions && rng_.chance(0.8)) {
     options.max_staleness = rng_.below(5);
   }
-  options.max_writers = writers_;
+  options.max_writers = writer_count_;
   options.shards = rng_.between(1, 4);
   options.chunk_steps =
-      WindowRule(setting_.window).reach() * (streams() ? 2 : 1) +
+      WindowRule(setting_.window).full_length() * (streams() ? 2 : 1) +
       std::visit([](const auto& kind) { return kind.frame_stack; }, setting_.window) +
       (rng_.chance(0.3) ? 0 : rng_.below(20));
   options.key_tag = 3;
@@ -59,7 +59,7 @@ void Conformance::run(std::size_t calls) {
     if (what < 66) {
       append(actor);
     } else if (what < 69) {
-      leave(actor);
+      destroy_writer(actor);
     } else if (what < 71) {
       begin(actor);
     } else if (what < 88) {
@@ -74,18 +74,18 @@ void Conformance::run(std::size_t calls) {
       rng_.chance(0.6) ? gather() : replace();
     }
     if (setting_.fields.versions && rng_.chance(0.05)) {
-      look();
+      check_buffer();
       raise_version();
     }
-    look();
+    check_buffer();
   }
   close();
 }
 
 // ---- writing ----
 
-std::map<ItemId, std::uint32_t> Conformance::news(const Actor& actor, std::optional<End> end,
-                                                  bool cut_off) const {
+std::map<ItemId, std::uint32_t> Conformance::new_items(const Actor& actor, std::optional<End> end,
+                                                       bool cut_off) const {
   const bool ended = cut_off || (end && *end != End::Continue);
   const EpisodeState state = cut_off ? EpisodeState::CutOff
                              : ended ? EpisodeState::Ended
@@ -103,7 +103,7 @@ std::map<ItemId, std::uint32_t> Conformance::news(const Actor& actor, std::optio
 }
 
 float Conformance::initial_priority() const {
-  const Proportional& rule = setting_.selector.weighs;
+  const Proportional& rule = setting_.selector.weight_rule;
   if (rule.initial == InitialPriority::Constant) {
     return rule.initial_constant;
   }
@@ -119,7 +119,7 @@ float Conformance::initial_priority() const {
 }
 
 double Conformance::weight(float priority) const {
-  const Proportional& rule = setting_.selector.weighs;
+  const Proportional& rule = setting_.selector.weight_rule;
   const double base = static_cast<double>(priority) + static_cast<double>(rule.epsilon);
   return static_cast<double>(static_cast<float>(std::pow(base, static_cast<double>(rule.alpha))));
 }
@@ -129,7 +129,7 @@ void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_of
   // All items of a call get the same initial priority, because they enter at the same moment.
   const float initial = initial_priority();
   std::size_t i = 0;
-  for (const auto& [id, length] : news(actor, end, cut_off)) {
+  for (const auto& [id, length] : new_items(actor, end, cut_off)) {
     const float priority = priorities.empty() ? initial : priorities[i++];
     highest_seen_ = std::max(highest_seen_, priority);
     Item& item = items_[id] = {
@@ -139,8 +139,8 @@ void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_of
         .version = World::version_of(World::name_of(id.episode, id.position)),
         .order = next_item_number_++,
         .key = {}};
-    newest_ = std::max(newest_, item.version);
-    outdated_ += outdated(item) ? 1U : 0U;
+    newest_version_ = std::max(newest_version_, item.version);
+    outdated_count_ += outdated(item) ? 1U : 0U;
     if (streams()) {
       item.steps.assign(actor.stream.end() - std::ptrdiff_t{length}, actor.stream.end());
     }
@@ -152,10 +152,10 @@ void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_of
 void Conformance::raise_version() {
   const std::vector<ItemId> before = drawable();
   const std::int64_t version =
-      std::max<std::int64_t>(0, newest_ + static_cast<std::int64_t>(rng_.below(6)) - 4);
+      std::max<std::int64_t>(0, newest_version_ + static_cast<std::int64_t>(rng_.below(6)) - 4);
   replay_.set_version(version);
   version_ = std::max(version_, version);
-  outdated_ += static_cast<std::uint64_t>(
+  outdated_count_ += static_cast<std::uint64_t>(
       std::ranges::count_if(before, [&](const ItemId& id) { return outdated(items_.at(id)); }));
 }
 
@@ -172,7 +172,7 @@ void Conformance::begin(Actor& actor) {
   actor.held.reset();
 }
 
-void Conformance::leave(Actor& actor) {
+void Conformance::destroy_writer(Actor& actor) {
   actor.writer.reset();
   if (actor.episode) {
     decide(actor, std::nullopt, true, {});
@@ -200,10 +200,10 @@ void Conformance::append(Actor& actor) {
     now = *actor.held;
   } else {
     constexpr End kEnds[] = {End::Terminated, End::Truncated};
-    now.end = rng_.chance(setting_.ends) ? kEnds[rng_.below(2)] : End::Continue;
+    now.end = rng_.chance(setting_.end_share) ? kEnds[rng_.below(2)] : End::Continue;
     write_step(actor);
     actor.count(now.end);
-    const std::size_t items = news(actor, now.end, false).size();
+    const std::size_t items = new_items(actor, now.end, false).size();
     --episode.steps;
     actor.stream.pop_back();
     ASSERT_EQ(actor.writer->completing(now.end), items);
@@ -236,11 +236,11 @@ void Conformance::check_hold() {
     ASSERT_TRUE(std::holds_alternative<SampleToInsertRatio>(options_.rate_limiter))
         << "held, though nothing limits writers";
   }
-  const SampleResult batch = sampler_.sample(1, kAtOnce);
+  const SampleResult batch = sampler_.sample(1, kNoWait);
   ASSERT_FALSE(batch.status().held_by_ratio || batch.status().held_by_queue)
       << "both sides wait: " << batch.status().message();
   if (batch) {
-    check_batch(batch, kAtOnce);
+    check_batch(batch, kNoWait);
   }
 }
 
@@ -263,9 +263,10 @@ std::map<ItemId, double> Conformance::weights() const {
   for (const ItemId& id : ids) {
     priorities.push_back(items_.at(id).priority);
   }
-  const bool whole = drawing_ == Drawing::ByRank || drawing_ == Drawing::Mixed;
-  const auto known = drawing_ == Drawing::ByRank ? rank_probabilities(priorities, 1.0)
-                                                 : mixed_probabilities(priorities, kMixedUniform);
+  const bool whole = draw_rule_ == DrawRule::ByRank || draw_rule_ == DrawRule::Mixed;
+  const auto known = draw_rule_ == DrawRule::ByRank
+                         ? rank_probabilities(priorities, 1.0)
+                         : mixed_probabilities(priorities, kMixedUniform);
   std::map<ItemId, double> weights;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     weights[ids[i]] = whole ? known[i] : weight_of(items_.at(ids[i]));
@@ -273,10 +274,10 @@ std::map<ItemId, double> Conformance::weights() const {
   return weights;
 }
 
-std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const {
+std::optional<bool> Conformance::is_batch_expected(std::size_t n, Draws draws) const {
   const std::map<ItemId, double> ids = weights();
   const std::uint64_t most = options_.max_times_sampled;
-  const bool each_once = in_order(drawing_) || draws == Draws::WithoutReplacement;
+  const bool each_once = in_order(draw_rule_) || draws == Draws::WithoutReplacement;
   std::uint64_t left = 0;  // Draws that the limit still allows.
   for (const auto& [id, weight] : ids) {
     if (weight > 0.0) {
@@ -290,21 +291,21 @@ std::optional<bool> Conformance::expect_batch(std::size_t n, Draws draws) const 
   if (left < n) {
     return false;
   }
-  if (drawing_ == Drawing::Unknown) {
+  if (draw_rule_ == DrawRule::Unknown) {
     return std::nullopt;
   }
-  constexpr std::uint64_t kMostBooked = 64;
+  constexpr std::uint64_t kMaxBooked = 64;
   return lets_sample(options_.rate_limiter,
                      {.items = ids.size(),
                       .counted = steps ? resident : ids.size(),
                       .inserts = committed_,
-                      .booked = writers_ * kMostBooked,
+                      .booked = writer_count_ * kMaxBooked,
                       .samples = sampled_},
                      n);
 }
 
 void Conformance::sample() {
-  SampleOptions how = kAtOnce;
+  SampleOptions how = kNoWait;
   how.draws = static_cast<Draws>(rng_.below(4));
   how.normalise = static_cast<Normalise>(rng_.below(3));
   how.beta = static_cast<float>(rng_.unit());
@@ -319,7 +320,7 @@ void Conformance::sample() {
     ASSERT_THROW((void)sampler_.sample(n, how), std::invalid_argument);
     return;
   }
-  const std::optional<bool> expected = expect_batch(n, how.draws);
+  const std::optional<bool> expected = is_batch_expected(n, how.draws);
   const SampleResult batch = sampler_.sample(n, how);
   SCOPED_TRACE(testing::Message() << "batch of " << n << ", draws " << static_cast<int>(how.draws)
                                   << ", " << batch.status().message());
@@ -349,15 +350,15 @@ void Conformance::check_batch(const SampleResult& result, const SampleOptions& h
     ASSERT_NO_FATAL_FAILURE(check_item(batch, i, id, how));
     ids.push_back(id);
   }
-  if (in_order(drawing_) || how.draws == Draws::WithoutReplacement) {
+  if (in_order(draw_rule_) || how.draws == Draws::WithoutReplacement) {
     ASSERT_EQ(std::set(ids.begin(), ids.end()).size(), ids.size()) << "an item comes twice";
   }
-  if (in_order(drawing_)) {
+  if (in_order(draw_rule_)) {
     check_order(ids);
   }
   check_fresh(batch, ids, result.status().fresh);
   how.draws == Draws::Epoch ? check_pass(batch, ids)
-                            : check_chances(batch, ids, result.status().fresh, how);
+                            : check_probabilities(batch, ids, result.status().fresh, how);
   for (const ItemId& id : ids) {
     Item& item = items_.at(id);
     ++item.draws;
@@ -366,30 +367,30 @@ void Conformance::check_batch(const SampleResult& result, const SampleOptions& h
   sampled_ += ids.size();
 }
 
-void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& ids,
-                                std::size_t fresh, const SampleOptions& how) {
+void Conformance::check_probabilities(const Batch& batch, const std::vector<ItemId>& ids,
+                                      std::size_t fresh, const SampleOptions& how) {
   const std::map<ItemId, double> all = weights();
   double total = 0.0;
-  double least = least_of_mixture(all);
+  double min_weight = min_mixture_weight(all);
   std::size_t positive = 0;
   for (const auto& [id, weight] : all) {
     total += weight;
-    least = weight > 0.0 ? std::min(least, weight) : least;
+    min_weight = weight > 0.0 ? std::min(min_weight, weight) : min_weight;
     positive += weight > 0.0 ? 1U : 0U;
   }
   const double alike = 1.0 / static_cast<double>(all.size());
-  least = share_ > 0.0F ? std::min(least, alike * total) : least;
+  min_weight = fresh_share_ > 0.0F ? std::min(min_weight, alike * total) : min_weight;
   const auto importance = [&](double probability) {
     return std::pow(static_cast<double>(all.size()) * probability, -static_cast<double>(how.beta));
   };
-  double largest = how.normalise == Normalise::ByBuffer ? importance(least / total) : 1.0;
+  double largest = how.normalise == Normalise::ByBuffer ? importance(min_weight / total) : 1.0;
   if (how.normalise == Normalise::ByBatch) {
     largest = importance(*std::ranges::min_element(batch.probabilities()));
   }
   const auto n = static_cast<double>(ids.size());
-  const bool without = how.draws == Draws::WithoutReplacement;
+  const bool without_replacement = how.draws == Draws::WithoutReplacement;
   double threshold = 0.0;
-  const bool rounded = is_rounded(drawing_) || setting_.selector.weighs.epsilon > 0.0F;
+  const bool rounded = is_rounded(draw_rule_) || setting_.selector.weight_rule.epsilon > 0.0F;
   const double tolerance = rounded ? 1e-6 : 1e-12;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const double p = batch.probabilities()[i];
@@ -401,26 +402,26 @@ void Conformance::check_chances(const Batch& batch, const std::vector<ItemId>& i
     if (how.normalise != Normalise::Not) {
       ASSERT_LE(batch.weights()[i], 1.0F + 1e-6F);
     }
-    if (drawing_ == Drawing::Unknown) {
+    if (draw_rule_ == DrawRule::Unknown) {
       continue;
     }
-    if (in_order(drawing_)) {
+    if (in_order(draw_rule_)) {
       ASSERT_EQ(p, 1.0);
       ASSERT_EQ(batch.weights()[i], 1.0F);
       continue;
     }
-    if (without && positive == ids.size()) {
+    if (without_replacement && positive == ids.size()) {
       ASSERT_NEAR(p, 1.0 / n, 1e-12) << "all there are";
-    } else if (without && n * p < 0.999) {
+    } else if (without_replacement && n * p < 0.999) {
       // n * P = 1 - exp(-w * t) with one t for all items. If n * P is close to 1, too few digits
       // are left.
       const double t = -std::log1p(-n * p) / w;
       threshold = threshold == 0.0 ? t : threshold;
       ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance) * threshold);
-    } else if (!without) {
+    } else if (!without_replacement) {
       ASSERT_NEAR(p, i < fresh ? alike : w / total, tolerance * p);
     }
-    if (!without) {
+    if (!without_replacement) {
       const double expected = importance(p) / largest;
       ASSERT_NEAR(static_cast<double>(batch.weights()[i]), expected,
                   (2e-6 + 2.0 * tolerance) * expected);

@@ -30,7 +30,7 @@ class Conformance {
     RateLimiter limiter;
     Storage storage = Memory{};
     World::Fields fields = {};
-    double ends = 0.12;  ///< Share of the appended steps that end an episode.
+    double end_share = 0.12;  ///< Share of the appended steps that end an episode.
   };
 
   Conformance(const Setting& setting, std::uint64_t seed);
@@ -85,12 +85,13 @@ class Conformance {
   void append(Actor& actor);
   void write_step(Actor& actor);
   void begin(Actor& actor);
-  void leave(Actor& actor);
+  void destroy_writer(Actor& actor);
   void check_hold();
   /// The lengths of the items that the actor's episode or stream has now and that are not in
   /// `items_`.
-  [[nodiscard]] std::map<ItemId, std::uint32_t> news(const Actor& actor, std::optional<End> end,
-                                                     bool cut_off) const;
+  [[nodiscard]] std::map<ItemId, std::uint32_t> new_items(const Actor& actor,
+                                                          std::optional<End> end,
+                                                          bool cut_off) const;
   void decide(const Actor& actor, std::optional<End> end, bool cut_off,
               const std::vector<float>& priorities);
   [[nodiscard]] bool streams() const { return WindowRule(setting_.window).streams(); }
@@ -101,28 +102,28 @@ class Conformance {
   void sample();
   /// Whether a batch must come (true) or must not (false); none if that depends on inserts that
   /// writers have booked and not used.
-  [[nodiscard]] std::optional<bool> expect_batch(std::size_t n, Draws draws) const;
+  [[nodiscard]] std::optional<bool> is_batch_expected(std::size_t n, Draws draws) const;
   void check_batch(const SampleResult& result, const SampleOptions& how);
-  void check_chances(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
-                     const SampleOptions& how);
+  void check_probabilities(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
+                           const SampleOptions& how);
   /// The weights to which the items' probabilities are proportional.
   [[nodiscard]] std::map<ItemId, double> weights() const;
   /// The weight that a mixture gives an item of priority 0; infinity if the selector is no mixture,
   /// or if all priorities are 0.
-  [[nodiscard]] double least_of_mixture(const std::map<ItemId, double>& all) const {
+  [[nodiscard]] double min_mixture_weight(const std::map<ItemId, double>& all) const {
     const auto weighs = [&](const auto& each) { return items_.at(each.first).priority > 0.0F; };
-    return drawing_ == Drawing::Mixed && std::ranges::any_of(all, weighs)
+    return draw_rule_ == DrawRule::Mixed && std::ranges::any_of(all, weighs)
                ? kMixedUniform / static_cast<double>(all.size())
                : std::numeric_limits<double>::infinity();
   }
   /// The weight of an item, for selectors where it does not depend on other items.
   [[nodiscard]] double weight_of(const Item& item) const {
-    switch (drawing_) {
-      case Drawing::ByPriority:
+    switch (draw_rule_) {
+      case DrawRule::ByPriority:
         return weight(item.priority);
-      case Drawing::Clipped:
+      case DrawRule::Clipped:
         return weight(std::max(item.priority, 1.0F));
-      case Drawing::ByAge:
+      case DrawRule::ByAge:
         return std::pow(1.0 - double{kRecencyP},
                         static_cast<double>(next_item_number_ - 1 - item.order));
       default:
@@ -132,7 +133,7 @@ class Conformance {
 
   // Defined in conformance_order.cpp, for draws that are not by weight:
   void check_order(const std::vector<ItemId>& ids) const;
-  void look_at_order() const;
+  void check_eviction_order() const;
   /// A state in which the sampler's pass over all items (`Draws::Epoch`) may be.
   struct Pass {
     /// Items that the pass has not drawn yet. The flag says whether the item weighed 0 in a draw of
@@ -144,13 +145,13 @@ class Conformance {
   };
   /// Whether the sampler refuses such draws for this selector and these options.
   [[nodiscard]] bool refused(Draws draws) const {
-    const bool decided = in_order(drawing_) || options_.max_times_sampled != 0;
+    const bool decided = in_order(draw_rule_) || options_.max_times_sampled != 0;
     return (draws == Draws::Epoch && decided) ||
-           (share_ > 0.0F && (draws == Draws::Epoch || draws == Draws::WithoutReplacement));
+           (fresh_share_ > 0.0F && (draws == Draws::Epoch || draws == Draws::WithoutReplacement));
   }
   void check_fresh(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh);
   void pass_over(const std::map<ItemId, double>& weights);
-  [[nodiscard]] Pass after(const Pass& pass) const;
+  [[nodiscard]] Pass next_pass(const Pass& pass) const;
   void check_pass(const Batch& batch, const std::vector<ItemId>& ids);
   void check_passes(const SampleStatus& status);
   void end_pass();
@@ -170,7 +171,7 @@ class Conformance {
 
   // Defined in conformance_looks.cpp:
   void update();
-  void look();
+  void check_buffer();
   void close();
 
   [[nodiscard]] std::uint64_t resident_steps() const {
@@ -191,12 +192,12 @@ class Conformance {
   [[nodiscard]] std::vector<ItemId> drawable() const;
 
   const Setting setting_;
-  const Drawing drawing_;
+  const DrawRule draw_rule_;
   Rng rng_;
   World world_;
-  std::size_t writers_;
+  std::size_t writer_count_;
   Options options_;
-  const float share_;  ///< `SamplerOptions::fresh`.
+  const float fresh_share_;  ///< `SamplerOptions::fresh`.
   ReplayBuffer replay_;
   Sampler sampler_;
   std::vector<Actor> actors_;
@@ -210,9 +211,9 @@ class Conformance {
   std::uint64_t sampled_ = 0;
   std::uint64_t applied_ = 0;
   std::uint64_t stale_ = 0;
-  std::int64_t version_ = 0;    ///< The policy's version.
-  std::int64_t newest_ = 0;     ///< The highest version of an item.
-  std::uint64_t outdated_ = 0;  ///< Items that became outdated.
+  std::int64_t version_ = 0;          ///< The policy's version.
+  std::int64_t newest_version_ = 0;   ///< The highest version of an item.
+  std::uint64_t outdated_count_ = 0;  ///< Items that became outdated.
   std::vector<Pass> passes_ = {Pass{}};
 };
 

@@ -7,8 +7,9 @@
 namespace reprise::test {
 
 /// Whether these weights are rounded: leaves are floats, in which only whole weights are exact.
-[[nodiscard]] constexpr bool is_rounded(Drawing drawing) {
-  return drawing == Drawing::ByRank || drawing == Drawing::ByAge || drawing == Drawing::Mixed;
+[[nodiscard]] constexpr bool is_rounded(DrawRule draw_rule) {
+  return draw_rule == DrawRule::ByRank || draw_rule == DrawRule::ByAge ||
+         draw_rule == DrawRule::Mixed;
 }
 
 template <class Strategy>
@@ -22,9 +23,9 @@ struct NamedStrategy {
 };
 
 struct NamedSelector : NamedStrategy<Selector> {
-  Drawing drawing;
+  DrawRule draw_rule;
   /// The rule of `Drawing::ByPriority`. Every selector gives items without a priority its constant.
-  Proportional weighs = {.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::Constant};
+  Proportional weight_rule = {.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::Constant};
 };
 using NamedWindow = NamedStrategy<Window>;
 using NamedLimiter = NamedStrategy<RateLimiter>;
@@ -50,7 +51,7 @@ inline std::vector<NamedSelector> all_selectors() {
       const auto given = options.find(option.name);
       values.push_back(given == options.end() ? option.value : given->second);
     }
-    all.push_back({{std::string(kind.name()), kind.make(values)}, drawing_of(kind.name())});
+    all.push_back({{std::string(kind.name()), kind.make(values)}, draw_rule_of(kind.name())});
   }
   return all;
 }

@@ -34,15 +34,15 @@ void Conformance::update() {
   stale_ += result.stale;
 }
 
-void Conformance::look() {
+void Conformance::check_buffer() {
   std::uint64_t open = 0;
   for (const Actor& actor : actors_) {
     const auto steps = static_cast<std::uint32_t>(actor.steps(streams()));
-    open += WindowRule(setting_.window).open(steps);
+    open += WindowRule(setting_.window).undecided_steps(steps);
   }
   decided_steps_ = committed_ - open;
   const std::uint64_t resident = resident_steps();
-  std::size_t there = 0;
+  std::size_t present = 0;
   std::size_t removed = 0;
   std::size_t outdated_items = 0;
   for (auto& [id, item] : items_) {
@@ -54,14 +54,15 @@ void Conformance::look() {
     ASSERT_TRUE(!key || !item.key || *key == *item.key) << "a key changed";
     item.gone = !key;
     item.key = key ? key : item.key;
-    there += key ? 1U : 0U;
+    present += key ? 1U : 0U;
     outdated_items += key && outdated(item) ? 1U : 0U;
   }
   // If each step begins an item, `size` counts items, else steps. The steps of removed items may or
   // may not count, because they stay until the remover evicts their chunk.
   const bool items = std::holds_alternative<Transitions>(setting_.window);
-  ASSERT_LE(replay_.size(), items ? there : resident);
-  ASSERT_GE(replay_.size(), items ? there : resident - std::min<std::uint64_t>(removed, resident));
+  ASSERT_LE(replay_.size(), items ? present : resident);
+  ASSERT_GE(replay_.size(),
+            items ? present : resident - std::min<std::uint64_t>(removed, resident));
   const Stats stats = replay_.stats();
   ASSERT_EQ(stats.committed_steps, committed_);
   ASSERT_EQ(stats.pending_steps, open);
@@ -71,13 +72,13 @@ void Conformance::look() {
   ASSERT_EQ(stats.retired_pinned, 0U) << "no call is under way";
   ASSERT_EQ(stats.items, drawable().size());
   ASSERT_EQ(stats.version, static_cast<std::uint64_t>(version_));
-  ASSERT_EQ(stats.ever_outdated_items, outdated_);
+  ASSERT_EQ(stats.ever_outdated_items, outdated_count_);
   ASSERT_GE(stats.outdated_items, outdated_items);
   ASSERT_LE(stats.outdated_items, outdated_items + removed);
   ASSERT_EQ(stats.sampled_items, sampled_);
   ASSERT_EQ(stats.applied_updates, applied_);
   ASSERT_EQ(stats.stale_updates, stale_);
-  look_at_order();
+  check_eviction_order();
 }
 
 void Conformance::close() {
@@ -85,7 +86,7 @@ void Conformance::close() {
     return;
   }
   replay_.close();
-  ASSERT_EQ(sampler_.sample(1, kAtOnce).status().code, SampleStatus::Code::Closed);
+  ASSERT_EQ(sampler_.sample(1, kNoWait).status().code, SampleStatus::Code::Closed);
   for (Actor& actor : actors_) {
     if (actor.episode && !actor.held) {
       write_step(actor);

@@ -6,10 +6,10 @@ namespace reprise::test {
 /// Checks that the batch has exactly the items that come first in the selector's order.
 void Conformance::check_order(const std::vector<ItemId>& ids) const {
   std::vector<ItemId> expected = drawable();
-  if (drawing_ == Drawing::Youngest) {
+  if (draw_rule_ == DrawRule::Youngest) {
     std::ranges::reverse(expected);
   }
-  if (drawing_ == Drawing::Oldest || drawing_ == Drawing::Youngest) {
+  if (draw_rule_ == DrawRule::Oldest || draw_rule_ == DrawRule::Youngest) {
     expected.resize(ids.size());
     ASSERT_EQ(ids, expected);
     return;
@@ -21,7 +21,7 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
   std::ranges::transform(expected, std::back_inserter(priorities), priority);
   std::ranges::transform(ids, std::back_inserter(drawn), priority);
   std::ranges::sort(priorities);
-  if (drawing_ == Drawing::Highest) {
+  if (draw_rule_ == DrawRule::Highest) {
     std::ranges::reverse(priorities);
   }
   priorities.resize(ids.size());
@@ -35,16 +35,16 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
 /// than the one that was asked.
 void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids,
                               std::size_t fresh) {
-  if (share_ == 0.0F) {
+  if (fresh_share_ == 0.0F) {
     ASSERT_EQ(fresh, 0U);
     return;
   }
   const auto share = static_cast<std::size_t>(std::max<long long>(
-      std::llround(static_cast<double>(share_) * static_cast<double>(batch.size())), 1));
+      std::llround(static_cast<double>(fresh_share_) * static_cast<double>(batch.size())), 1));
   ASSERT_LE(fresh, share);
   std::set<ItemId> first(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(fresh));
   ASSERT_EQ(first.size(), fresh) << "an item is fresh twice";
-  const bool one_queue = options_.shards == 1 && writers_ == 1;
+  const bool one_queue = options_.shards == 1 && writer_count_ == 1;
   const std::map<ItemId, double> now = weights();
   const bool some_weigh_nothing = std::ranges::any_of(now, [&](const auto& each) {
     const Item& item = items_.at(each.first);
@@ -78,7 +78,7 @@ void Conformance::pass_over(const std::map<ItemId, double>& weights) {
 
 // ---- passes ----
 
-Conformance::Pass Conformance::after(const Pass& pass) const {
+Conformance::Pass Conformance::next_pass(const Pass& pass) const {
   Pass next{.before = pass.before + (pass.drawn ? 1 : 0)};
   for (const ItemId& id : drawable()) {
     next.left[id] = false;
@@ -108,7 +108,7 @@ void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids)
       draw_from(pass);
       if (std::ranges::none_of(
               pass.left, [&](const auto& item) { return !item.second && weighs(item.first); })) {
-        draw_from(after(pass));
+        draw_from(next_pass(pass));
       }
     }
     ASSERT_FALSE(states.empty()) << "an item comes twice in a pass, or another is left out";
@@ -135,25 +135,25 @@ void Conformance::check_passes(const SampleStatus& status) {
 /// Ends the pass, because nothing was left to draw. The next pass has no items yet.
 void Conformance::end_pass() {
   for (Pass& pass : passes_) {
-    pass = {.before = after(pass).before};
+    pass = {.before = next_pass(pass).before};
   }
 }
 
 /// Checks that the oldest items leave first: exactly for one shard and one writer at a time, else
 /// to within the steps that writers hold open and a chunk per shard (I13). Exhausted and removed
 /// items leave before others.
-void Conformance::look_at_order() const {
+void Conformance::check_eviction_order() const {
   if (options_.remover.target<Fifo>() == nullptr || options_.max_times_sampled != 0 ||
       options_.max_staleness) {
     return;
   }
   const std::uint64_t oldest =
-      options_.capacity_steps + (writers_ + options_.shards) * options_.chunk_steps;
+      options_.capacity_steps + (writer_count_ + options_.shards) * options_.chunk_steps;
   for (const auto& [id, item] : items_) {
     ASSERT_TRUE(item.gone || next_item_number_ - item.order <= oldest)
         << "item " << item.order << " is there at " << next_item_number_;
   }
-  if (options_.shards != 1 || writers_ != 1) {
+  if (options_.shards != 1 || writer_count_ != 1) {
     return;
   }
   std::map<std::uint64_t, bool> gone;

@@ -63,7 +63,7 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
                                    const std::vector<ItemId>& ids) const {
   std::vector<float> priorities(keys.size());
   const std::size_t found = replay_.selector().priorities(keys, priorities);
-  std::size_t there = 0;
+  std::size_t present = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     SCOPED_TRACE(testing::Message() << "item " << ids[i].episode << ", " << ids[i].position);
     const Item& item = items_.at(ids[i]);
@@ -71,24 +71,25 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
     if (!can_be_drawn(item)) {
       continue;
     }
-    ++there;
-    if (drawing_ == Drawing::ByPriority) {
+    ++present;
+    if (draw_rule_ == DrawRule::ByPriority) {
       ASSERT_NEAR(weight(priorities[i]), weight(item.priority), 1e-6 * weight(item.priority));
-    } else if (drawing_ == Drawing::ByRank || drawing_ == Drawing::Highest ||
-               drawing_ == Drawing::Lowest) {
+    } else if (draw_rule_ == DrawRule::ByRank || draw_rule_ == DrawRule::Highest ||
+               draw_rule_ == DrawRule::Lowest) {
       ASSERT_EQ(priorities[i], item.priority);
     }
   }
-  ASSERT_EQ(found, there);
-  const bool weighed = drawing_ == Drawing::ByPriority || drawing_ == Drawing::Clipped;
+  ASSERT_EQ(found, present);
+  const bool priority_writes =
+      draw_rule_ == DrawRule::ByPriority || draw_rule_ == DrawRule::Clipped;
   double sum = 0.0;
   for (const auto& [id, weight] : weights()) {
-    sum += weighed ? weight : 1.0;
+    sum += priority_writes ? weight : 1.0;
   }
   const SelectorTotals totals = replay_.selector().totals();
   ASSERT_EQ(totals.items, drawable().size());
   // The weights of the other selectors have units of their own.
-  if (weighed || drawing_ == Drawing::Alike || in_order(drawing_)) {
+  if (priority_writes || draw_rule_ == DrawRule::Uniform || in_order(draw_rule_)) {
     ASSERT_NEAR(totals.weight, sum, 1e-6 * sum);
   }
 }
@@ -139,7 +140,7 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
   std::vector<std::byte> goals = own;
   std::vector<std::int32_t> distances(keys.size(), -1);
   const std::size_t relabelled = hindsight.relabel(keys, goals, field.dtype(), distances);
-  std::size_t there = 0;
+  std::size_t present = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     SCOPED_TRACE(testing::Message() << "item " << ids[i].episode << ", " << ids[i].position);
     const auto begin = static_cast<std::ptrdiff_t>(i * bytes);
@@ -150,7 +151,7 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
       ASSERT_TRUE(std::equal(given.begin(), given.end(), own.begin()));
       continue;
     }
-    ++there;
+    ++present;
     ASSERT_TRUE(distances[i] > 0 || (distances[i] < 0 && goal == HindsightGoal::Episode));
     const std::uint64_t position =
         ids[i].position + static_cast<std::uint64_t>(std::int64_t{distances[i]});
@@ -160,7 +161,7 @@ void Conformance::relabel(const std::vector<ItemKey>& keys, const std::vector<It
     const auto behind = items_.find({ids[i].episode, position});
     ASSERT_TRUE(goal != HindsightGoal::Final || behind == items_.end() || behind->second.gone);
   }
-  ASSERT_EQ(relabelled, there);
+  ASSERT_EQ(relabelled, present);
 }
 
 /// Replaces values of a mutable column in items, some of which have left. Buffers of sequences are
@@ -172,21 +173,21 @@ void Conformance::replace() {
   const AnyField field = *world_.schema().find(rng_.chance(0.5) ? "latent" : "mark");
   std::vector<ItemKey> keys;
   std::vector<std::byte> values;
-  std::size_t there = 0;
+  std::size_t present = 0;
   for (std::size_t i = rng_.between(1, 9); i-- > 0 && !items_.empty();) {
     const auto item =
         std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
     if (item->second.key) {
       keys.push_back(*item->second.key);
-      const std::vector<std::byte> value = world_.change(
+      const std::vector<std::byte> value = world_.rewrite(
           field, World::name_of(item->first.episode, item->first.position), rng_.next());
       values.insert(values.end(), value.begin(), value.end());
-      there += item->second.gone ? 0U : 1U;
+      present += item->second.gone ? 0U : 1U;
     }
   }
   const UpdateResult result = replay_.update(keys, field, values);
-  ASSERT_EQ(result.applied, there);
-  ASSERT_EQ(result.stale, keys.size() - there);
+  ASSERT_EQ(result.applied, present);
+  ASSERT_EQ(result.stale, keys.size() - present);
 }
 
 void Conformance::reset() {

@@ -5,11 +5,11 @@
 namespace reprise::test {
 
 /// The rule for the probability or the order in which a selector draws items.
-enum class Drawing : std::uint8_t {
+enum class DrawRule : std::uint8_t {
   Unknown,     ///< Only what holds for every selector is checked.
   ByPriority,  ///< In proportion to the priority to the power of alpha.
   ByRank,      ///< By rank: items of higher priority come more often.
-  Alike,       ///< Every item with the same probability.
+  Uniform,     ///< Every item with the same probability.
   ByAge,
   Clipped,  ///< By priority, where lower priorities than 1 count as 1.
   Mixed,    ///< A share of the draws uniform, the others by priority.
@@ -19,21 +19,21 @@ enum class Drawing : std::uint8_t {
   Lowest
 };
 
-[[nodiscard]] constexpr bool in_order(Drawing drawing) noexcept {
-  return drawing >= Drawing::Oldest;
+[[nodiscard]] constexpr bool in_order(DrawRule draw_rule) noexcept {
+  return draw_rule >= DrawRule::Oldest;
 }
 
 /// How the selector of the library with this name draws.
-[[nodiscard]] inline Drawing drawing_of(std::string_view selector) {
-  constexpr std::pair<std::string_view, Drawing> kKnown[] = {
-      {"Proportional", Drawing::ByPriority}, {"RankBased", Drawing::ByRank},
-      {"Uniform", Drawing::Alike},           {"Fifo", Drawing::Oldest},
-      {"Lifo", Drawing::Youngest},           {"MaxHeap", Drawing::Highest},
-      {"MinHeap", Drawing::Lowest},          {"Recency", Drawing::ByAge},
-      {"LossAdjusted", Drawing::Clipped},    {"Mixture", Drawing::Mixed}};
+[[nodiscard]] inline DrawRule draw_rule_of(std::string_view selector) {
+  constexpr std::pair<std::string_view, DrawRule> kKnown[] = {
+      {"Proportional", DrawRule::ByPriority}, {"RankBased", DrawRule::ByRank},
+      {"Uniform", DrawRule::Uniform},         {"Fifo", DrawRule::Oldest},
+      {"Lifo", DrawRule::Youngest},           {"MaxHeap", DrawRule::Highest},
+      {"MinHeap", DrawRule::Lowest},          {"Recency", DrawRule::ByAge},
+      {"LossAdjusted", DrawRule::Clipped},    {"Mixture", DrawRule::Mixed}};
   const auto* const found =
       std::ranges::find(kKnown, selector, [](const auto& known) { return known.first; });
-  return found == std::end(kKnown) ? Drawing::Unknown : found->second;
+  return found == std::end(kKnown) ? DrawRule::Unknown : found->second;
 }
 
 }  // namespace reprise::test

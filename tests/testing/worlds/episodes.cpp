@@ -5,17 +5,17 @@
 namespace reprise::test {
 
 /// Chooses the ending by `die`, a random number from 0 to 15.
-Ending Episodes::ending(std::uint64_t die) const noexcept {
+Ending Episodes::ending(std::uint64_t roll) const noexcept {
   constexpr Ending kUsual[] = {Ending::Terminated, Ending::Truncated};
-  if (!rough_) {
-    return die == 15 ? Ending::BegunAnew : kUsual[die % 2];
+  if (!faulty_) {
+    return roll == 15 ? Ending::Restarted : kUsual[roll % 2];
   }
-  constexpr Ending kRough[] = {Ending::BegunAnew, Ending::BegunAnew, Ending::WriterDestroyed,
-                               Ending::Throws};
-  return die < 8 ? kUsual[die % 2] : kRough[die % 4];
+  constexpr Ending kFaulty[] = {Ending::Restarted, Ending::Restarted, Ending::WriterDestroyed,
+                                Ending::Throws};
+  return roll < 8 ? kUsual[roll % 2] : kFaulty[roll % 4];
 }
 
-std::optional<StepName> Episodes::before(StepName step, std::uint32_t back) const noexcept {
+std::optional<StepName> Episodes::step_before(StepName step, std::uint32_t back) const noexcept {
   for (; back > step.position; step.position = episode(step.writer, step.episode).length) {
     if (step.episode-- == 0) {
       return std::nullopt;
@@ -34,8 +34,9 @@ Episode Episodes::episode(std::uint32_t writer, std::uint32_t number) const noex
                                                          : rng.between(10, 309));
   episode.ending = ending(rng.below(16));
   episode.explicit_priorities = rng.one_in(2);
-  episode.stumble = rough_ && rng.one_in(4) ? static_cast<std::uint32_t>(rng.below(episode.length))
-                                            : episode.length;
+  episode.throw_at = faulty_ && rng.one_in(4)
+                         ? static_cast<std::uint32_t>(rng.below(episode.length))
+                         : episode.length;
   return episode;
 }
 

@@ -8,7 +8,7 @@
 namespace reprise::test {
 
 /// How an episode ends. In the last three cases no commit ends it, so reprise truncates it.
-enum class Ending : std::uint8_t { Terminated, Truncated, BegunAnew, WriterDestroyed, Throws };
+enum class Ending : std::uint8_t { Terminated, Truncated, Restarted, WriterDestroyed, Throws };
 
 /// The properties of an episode, which follow from its name alone, so that a window can be checked
 /// without a record of what was written.
@@ -19,7 +19,7 @@ struct Episode {
   bool explicit_priorities = false;
   /// The step before whose commit the simulator throws, after which the step is written again. If
   /// it is at least `length`, the simulator never throws.
-  std::uint32_t stumble = 0;
+  std::uint32_t throw_at = 0;
 
   [[nodiscard]] bool ends_by_commit() const noexcept {
     return ending == Ending::Terminated || ending == Ending::Truncated;
@@ -44,21 +44,22 @@ struct Episode {
 class Episodes {
  public:
   /// If `rough`, many episodes end without a commit, and simulators throw.
-  Episodes(std::uint64_t seed, bool rough, std::uint32_t round) noexcept
-      : seed_(mix(seed)), rough_(rough), round_(round) {}
+  Episodes(std::uint64_t seed, bool faulty, std::uint32_t round) noexcept
+      : seed_(mix(seed)), faulty_(faulty), round_(round) {}
 
   /// The step that is `back` steps before this one in its writer's stream; none if that is before
   /// episode 0. The episode id in the result is not set.
-  [[nodiscard]] std::optional<StepName> before(StepName step, std::uint32_t back) const noexcept;
+  [[nodiscard]] std::optional<StepName> step_before(StepName step,
+                                                    std::uint32_t back) const noexcept;
 
   [[nodiscard]] std::uint32_t round() const noexcept { return round_; }
   [[nodiscard]] Episode episode(std::uint32_t writer, std::uint32_t number) const noexcept;
 
  private:
-  [[nodiscard]] Ending ending(std::uint64_t die) const noexcept;
+  [[nodiscard]] Ending ending(std::uint64_t roll) const noexcept;
 
   std::uint64_t seed_;
-  bool rough_;
+  bool faulty_;
   std::uint32_t round_;
 };
 

@@ -7,11 +7,11 @@ namespace reprise::test {
 /// When a call began and returned, in nanoseconds of a clock. (A shared counter would order the
 /// threads.)
 struct Span {
-  std::int64_t call = 0;
-  std::int64_t back = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
 
   /// Whether this call had returned when `that` began.
-  [[nodiscard]] bool before(const Span& that) const { return back < that.call; }
+  [[nodiscard]] bool before(const Span& that) const { return end < that.begin; }
 };
 
 /// Runs a call and returns its span.
@@ -97,20 +97,20 @@ class History {
   struct Item {
     Commit commit{};
     ItemKey key{};
-    bool keyed = false;
+    bool has_key = false;
     std::vector<Span> live;   ///< Draws of the item, and updates applied to it.
     std::vector<Span> stale;  ///< Updates of the item that were refused because its key was stale.
     /// The writes of its priority: its commit, and the updates applied.
-    std::vector<Update> weighed;
+    std::vector<Update> priority_writes;
   };
 
-  std::string sort_by_item();
+  std::string group_by_item();
   [[nodiscard]] std::string mismatch_of_lives(const Item& item) const;
   [[nodiscard]] std::string mismatch_of_eviction(const Item& item) const;
   [[nodiscard]] std::string mismatch_of_weights(const Draw& draw) const;
   [[nodiscard]] std::string mismatch_of_sizes() const;
   /// Counts commits that overlap this span.
-  [[nodiscard]] std::size_t commits_within(const Span& time) const;
+  [[nodiscard]] std::size_t commits_overlapping(const Span& time) const;
   /// Counts commits that began and returned within this span.
   [[nodiscard]] std::size_t commits_inside(const Span& time) const;
 

@@ -12,8 +12,8 @@ namespace reprise::test {
 
 /// An item of a batch, as its rows show it.
 struct CheckedItem {
-  bool right = false;  ///< Whether the item is right. If not, the other members have no meaning.
-  StepName name;       ///< Name of its first step.
+  bool correct = false;  ///< Whether the item is right. If not, the other members have no meaning.
+  StepName name;         ///< Name of its first step.
   /// The episode of its first step; for an item of a stream, that of its last step.
   Episode episode;
   std::uint64_t hash = 0;  ///< Hash of the name.
@@ -31,7 +31,7 @@ class ItemCheck {
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, CheckedItem& checked,
                                      bool cut_off = false) const {
     const std::optional<StepName> name = world_.name_in(batch, item);
-    checked.right = false;
+    checked.correct = false;
     if (!name) {
       return "its first row is torn";
     }
@@ -40,14 +40,14 @@ class ItemCheck {
     checked.hash = name->hash();
     if (rule_.streams()) {
       const std::string words = mismatch_of_stream(batch, item, checked);
-      checked.right = words.empty();
+      checked.correct = words.empty();
       return words.empty() ? words : name->words() + ": " + words;
     }
     checked.episode = episodes_.episode(name->writer, name->episode);
     const std::uint32_t end = name->position + length;
-    if (cut_off && length != 0 && length < rule_.reach() && end < checked.episode.length) {
+    if (cut_off && length != 0 && length < rule_.full_length() && end < checked.episode.length) {
       checked.episode.length = end;
-      checked.episode.ending = Ending::BegunAnew;
+      checked.episode.ending = Ending::Restarted;
     }
     const Episode& episode = checked.episode;
     std::string words;
@@ -63,7 +63,7 @@ class ItemCheck {
     } else {
       words =
           world_.mismatch(batch, item, rule_.window(), episode.terminates(name->position, length));
-      checked.right = words.empty();
+      checked.correct = words.empty();
       return words;
     }
     return name->words() + ": " + words;

@@ -25,8 +25,8 @@ struct Counted {
   if (std::holds_alternative<Queue>(limiter)) {
     return seen.items >= n;
   }
-  if (const auto* const least = std::get_if<MinSize>(&limiter)) {
-    return seen.counted >= least->items;
+  if (const auto* const min_size = std::get_if<MinSize>(&limiter)) {
+    return seen.counted >= min_size->items;
   }
   const auto& ratio = std::get<SampleToInsertRatio>(limiter);
   if (seen.counted < ratio.min_size) {

@@ -34,9 +34,9 @@ class RemoverModel {
     filled_.push_back({.number = chunk,
                        .steps = steps,
                        .last_batch = batches_,
-                       .all_chunks_then = ++all_chunks_,
-                       .all_steps_then = all_steps_,
-                       .mean_draws_then = mean_draws_});
+                       .all_chunks_at_fill = ++all_chunks_,
+                       .all_steps_at_fill = all_steps_,
+                       .mean_draws_at_fill = mean_draws_});
   }
   void emptied(std::uint32_t chunk) {
     filled_.remove_if([chunk](const Chunk& c) { return c.number == chunk; });
@@ -80,9 +80,9 @@ class RemoverModel {
     /// This and the next four are counts at the moment when the chunk was filled.
     std::size_t steps;
     std::size_t last_batch;
-    std::size_t all_chunks_then;
-    std::size_t all_steps_then;
-    double mean_draws_then;
+    std::size_t all_chunks_at_fill;
+    std::size_t all_steps_at_fill;
+    double mean_draws_at_fill;
     std::size_t draws = 0;
     bool spared = false;
   };
@@ -100,8 +100,8 @@ class RemoverModel {
   [[nodiscard]] double frequency(const Chunk& chunk) const {
     const auto steps_of = static_cast<double>(chunk.steps);
     double share = (static_cast<double>(chunk.draws) + steps_of) /
-                   (steps_of * (mean_draws_ - chunk.mean_draws_then + 1.0));
-    std::size_t newer = all_steps_ - chunk.all_steps_then;
+                   (steps_of * (mean_draws_ - chunk.mean_draws_at_fill + 1.0));
+    std::size_t newer = all_steps_ - chunk.all_steps_at_fill;
     for (; newer >= steps(); newer -= steps()) {
       share /= 2.0;
     }
@@ -111,7 +111,7 @@ class RemoverModel {
   std::uint32_t choose(const std::function<double(std::uint32_t)>& priority) {
     if (rule_ == Rule::SecondChance) {
       while (filled_.front().spared ||
-             all_chunks_ - filled_.front().all_chunks_then < filled_.size() / 2) {
+             all_chunks_ - filled_.front().all_chunks_at_fill < filled_.size() / 2) {
         filled_.front().spared = false;
         filled_.splice(filled_.end(), filled_, filled_.begin());
       }

@@ -6,35 +6,35 @@ namespace reprise::test {
 namespace {
 
 /// Share of the steps that end an episode; half of them terminate, half truncate it.
-constexpr double kEnds = 0.05;
-constexpr double kDraws = 0.2;  ///< Batches per step.
+constexpr double kEndShare = 0.05;
+constexpr double kBatchesPerStep = 0.2;  ///< Batches per step.
 constexpr std::size_t kBatch = 16;
 
 template <class T>
-std::vector<T> copied(std::span<T> from) {
+std::vector<T> to_vector(std::span<T> from) {
   return {from.begin(), from.end()};
 }
 
 }  // namespace
 
-Replayed::Replayed(const Options& options, std::size_t writers, std::uint64_t seed, Draws draws)
+RandomRun::RandomRun(const Options& options, std::size_t writers, std::uint64_t seed, Draws draws)
     : replay_(schema_, options), rng_(seed), draws_(draws) {
   open(writers, {.seed = seed});
 }
 
-Replayed::Replayed(const std::filesystem::path& directory, const Replayed& other)
+RandomRun::RandomRun(const std::filesystem::path& directory, const RandomRun& other)
     : replay_(ReplayBuffer::load(directory).buffer), rng_(other.rng_), next_id_(other.next_id_) {
   open(other.writers_.size(), {.resume = 0});
 }
 
-void Replayed::open(std::size_t writers, const SamplerOptions& options) {
+void RandomRun::open(std::size_t writers, const SamplerOptions& options) {
   for (std::size_t w = 0; w < writers; ++w) {
     writers_.push_back(replay_.writer({.timeout = std::chrono::seconds(10)}));
   }
   sampler_.emplace(replay_.sampler(options));
 }
 
-void Replayed::step(Writer& writer, End end) {
+void RandomRun::append_step(Writer& writer, End end) {
   if (!writer.in_episode()) {
     writer.begin_episode();
     writer.now(id_) = next_id_++;
@@ -47,18 +47,18 @@ void Replayed::step(Writer& writer, End end) {
   ASSERT_EQ(writer.commit(end, priorities), CommitStatus::Committed);
 }
 
-void Replayed::batch(std::vector<Noted>* batches) {
+void RandomRun::draw_batch(std::vector<RecordedBatch>* batches) {
   const SampleResult batch = sampler_->sample(kBatch, {.draws = draws_, .timeout = {}});
   if (!batch) {
     return;
   }
-  keys_ = copied(batch->keys());
+  keys_ = to_vector(batch->keys());
   if (batches != nullptr) {
-    Noted noted{copied(batch->now(id_)),      {},
-                copied(batch->episode_ids()), copied(batch->positions()),
-                copied(batch->lengths()),     copied(batch->probabilities()),
-                copied(batch->weights()),     copied(batch->now(reward_)),
-                copied(batch->next(id_))};
+    RecordedBatch noted{to_vector(batch->now(id_)),      {},
+                        to_vector(batch->episode_ids()), to_vector(batch->positions()),
+                        to_vector(batch->lengths()),     to_vector(batch->probabilities()),
+                        to_vector(batch->weights()),     to_vector(batch->now(reward_)),
+                        to_vector(batch->next(id_))};
     for (const ItemKey key : keys_) {
       noted.slots.push_back(key.slot());
     }
@@ -70,30 +70,32 @@ void Replayed::batch(std::vector<Noted>* batches) {
   replay_.update_priorities(keys_, priorities);
 }
 
-void Replayed::steps(std::size_t count, std::vector<Noted>* batches) {
+void RandomRun::run_steps(std::size_t count, std::vector<RecordedBatch>* batches) {
   for (std::size_t i = 0; i < count; ++i) {
     Writer& writer = writers_[rng_.below(writers_.size())];
-    const bool ends = rng_.chance(kEnds);
-    step(writer, !ends ? End::Continue : rng_.chance(0.5) ? End::Terminated : End::Truncated);
+    const bool ends = rng_.chance(kEndShare);
+    append_step(writer, !ends              ? End::Continue
+                        : rng_.chance(0.5) ? End::Terminated
+                                           : End::Truncated);
     if (testing::Test::HasFatalFailure()) {
       // Each further commit would wait for its timeout, because the limiter holds the writer.
       return;
     }
-    if (rng_.chance(kDraws)) {
-      batch(batches);
+    if (rng_.chance(kBatchesPerStep)) {
+      draw_batch(batches);
     }
   }
 }
 
-void Replayed::end_episodes() {
+void RandomRun::end_episodes() {
   for (Writer& writer : writers_) {
     if (writer.in_episode()) {
-      step(writer, End::Truncated);
+      append_step(writer, End::Truncated);
     }
   }
 }
 
-SaveResult Replayed::save(const std::filesystem::path& directory, SaveOptions options) {
+SaveResult RandomRun::save(const std::filesystem::path& directory, SaveOptions options) {
   options.samplers = {&*sampler_};
   return replay_.save(directory, options);
 }

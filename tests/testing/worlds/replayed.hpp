@@ -8,11 +8,11 @@ namespace reprise::test {
 
 /// Random calls to a buffer in one thread: several writers with episodes of random lengths, a
 /// sampler whose batches are recorded, and updates. All calls follow from the seed.
-class Replayed {
+class RandomRun {
  public:
   /// The contents of a batch. It has slots instead of keys, because generations differ after a
   /// load.
-  struct Noted {
+  struct RecordedBatch {
     std::vector<std::uint64_t> ids;
     std::vector<std::uint32_t> slots;
     std::vector<std::uint64_t> episodes;
@@ -23,16 +23,16 @@ class Replayed {
     std::vector<float> rewards;
     std::vector<std::uint64_t> next;
 
-    friend bool operator==(const Noted&, const Noted&) = default;
+    friend bool operator==(const RecordedBatch&, const RecordedBatch&) = default;
   };
 
-  Replayed(const Options& options, std::size_t writers, std::uint64_t seed,
-           Draws draws = Draws::Stratified);
+  RandomRun(const Options& options, std::size_t writers, std::uint64_t seed,
+            Draws draws = Draws::Stratified);
   /// Continues the calls of `other` with a buffer loaded from the checkpoint in `directory`.
-  Replayed(const std::filesystem::path& directory, const Replayed& other);
+  RandomRun(const std::filesystem::path& directory, const RandomRun& other);
 
   /// Commits `count` steps, with a batch and an update now and then. Adds the batches to `batches`.
-  void steps(std::size_t count, std::vector<Noted>* batches = nullptr);
+  void run_steps(std::size_t count, std::vector<RecordedBatch>* batches = nullptr);
   /// Ends the open episodes.
   void end_episodes();
   SaveResult save(const std::filesystem::path& directory, SaveOptions options = {});
@@ -44,8 +44,8 @@ class Replayed {
 
  private:
   void open(std::size_t writers, const SamplerOptions& options);
-  void step(Writer& writer, End end);
-  void batch(std::vector<Noted>* batches);
+  void append_step(Writer& writer, End end);
+  void draw_batch(std::vector<RecordedBatch>* batches);
 
   Schema schema_;
   ScalarObservation<std::uint64_t> id_ = schema_.observation<std::uint64_t>("id");

@@ -20,7 +20,7 @@ struct StepName {
   /// A bit in the writer number of a guest process. Such a writer counts its own episodes, so the
   /// episode ids in its names are not the buffer's.
   static constexpr std::uint32_t kOfGuest = std::uint32_t{1} << 31U;
-  [[nodiscard]] bool of_guest() const noexcept { return (writer & kOfGuest) != 0; }
+  [[nodiscard]] bool is_of_guest() const noexcept { return (writer & kOfGuest) != 0; }
 
   /// The name of the step that comes `steps` after this one, or before it if negative.
   [[nodiscard]] StepName after(std::int64_t steps) const noexcept {

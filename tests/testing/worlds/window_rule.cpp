@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-std::uint32_t WindowRule::reach() const noexcept {
+std::uint32_t WindowRule::full_length() const noexcept {
   const Sequences* const kind = sequences();
   return kind != nullptr ? kind->burn_in + kind->length
                          : std::get_if<Transitions>(&window_)->n_step;
@@ -13,8 +13,8 @@ std::uint32_t WindowRule::reach() const noexcept {
 std::uint32_t WindowRule::length_at(std::uint64_t position, std::uint64_t steps,
                                     EpisodeState state) const noexcept {
   const std::uint64_t left = steps - std::min(position, steps);
-  const bool whole = left >= reach();
-  const auto length = static_cast<std::uint32_t>(whole ? reach() : left);
+  const bool whole = left >= full_length();
+  const auto length = static_cast<std::uint32_t>(whole ? full_length() : left);
   if (!whole && (state == EpisodeState::Open || streams())) {
     return 0;
   }
@@ -29,7 +29,7 @@ std::uint32_t WindowRule::length_at(std::uint64_t position, std::uint64_t steps,
   const bool overlaps = kind->end == SequenceEnd::Overlap && state != EpisodeState::Open;
   const bool shorter = kind->end == SequenceEnd::ZeroPad;
   const bool begins =
-      whole ? on_period || (overlaps && left == reach() && state == EpisodeState::Ended)
+      whole ? on_period || (overlaps && left == full_length() && state == EpisodeState::Ended)
             : (shorter && on_period) || (overlaps && position == 0);
   return begins ? length : 0;
 }

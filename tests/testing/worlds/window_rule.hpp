@@ -21,7 +21,7 @@ class WindowRule {
   }
   /// The number of steps of an item that is not cut short. If an item begins at position p of an
   /// open episode, it is decided by the commit that makes the episode p + reach() steps long.
-  [[nodiscard]] std::uint32_t reach() const noexcept;
+  [[nodiscard]] std::uint32_t full_length() const noexcept;
 
   /// Whether items are of streams. Then steps and positions below are those of the stream, which
   /// never ends.
@@ -30,8 +30,8 @@ class WindowRule {
   }
 
   /// The number of undecided steps in an open episode of `steps` committed steps.
-  [[nodiscard]] std::uint32_t open(std::uint32_t steps) const noexcept {
-    return steps < reach() ? steps : reach() - 1;
+  [[nodiscard]] std::uint32_t undecided_steps(std::uint32_t steps) const noexcept {
+    return steps < full_length() ? steps : full_length() - 1;
   }
 
   /// The number of steps of the item that begins at this position, in an episode of `steps`
@@ -48,7 +48,7 @@ class WindowRule {
   template <class Each>
   void each_decided(std::uint32_t steps, bool ends, Each each) const {
     const EpisodeState state = ends ? EpisodeState::Ended : EpisodeState::Open;
-    const std::uint32_t first = steps >= reach() ? steps - reach() : 0;
+    const std::uint32_t first = steps >= full_length() ? steps - full_length() : 0;
     for (std::uint32_t p = first; p < (ends ? steps : first + 1); ++p) {
       if (length_at(p, steps, state) != 0) {
         each(p);

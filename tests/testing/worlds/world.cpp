@@ -140,7 +140,7 @@ std::vector<std::byte> World::content(AnyField field, const StepName& name) cons
   return bytes;
 }
 
-bool World::holds(std::span<const std::byte> value, AnyField field, const StepName& name) const {
+bool World::matches(std::span<const std::byte> value, AnyField field, const StepName& name) const {
   thread_local std::vector<std::byte> expected;
   expected.resize(value.size());
   fill(expected, field, name, write_of(value, field, name));
@@ -159,7 +159,7 @@ std::uint64_t World::write_of(std::span<const std::byte> value, AnyField field,
   return change == changes_.end() ? 0 : change->second;
 }
 
-std::vector<std::byte> World::change(AnyField field, const StepName& name, std::uint64_t write) {
+std::vector<std::byte> World::rewrite(AnyField field, const StepName& name, std::uint64_t write) {
   changes_[{field.index(), name.hash()}] = write;
   return content(field, name);
 }
@@ -175,7 +175,7 @@ std::optional<StepName> World::recognise(std::span<const std::byte> value) const
   const StepName name{static_cast<std::uint32_t>(first >> 32U), static_cast<std::uint32_t>(first),
                       static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32U),
                       word_at(value, 2)};
-  return holds(value, name_field(), name) ? std::optional(name) : std::nullopt;
+  return matches(value, name_field(), name) ? std::optional(name) : std::nullopt;
 }
 
 // ---- writing ----
@@ -253,38 +253,38 @@ class World::Item {
         first_(first),
         length_(batch.lengths()[item]),
         of_stream_(!steps.empty()),
-        own_(steps.begin(), steps.end()) {
+        item_steps_(steps.begin(), steps.end()) {
     for (std::uint32_t k = 0; k < length_ && !of_stream_; ++k) {
       const bool last = k + 1 == length_;
-      own_.push_back({first.after(k), last && terminated ? End::Terminated : End::Continue});
+      item_steps_.push_back({first.after(k), last && terminated ? End::Terminated : End::Continue});
     }
     std::visit(
         [this](const auto& kind) {
           stack_ = kind.frame_stack;
-          zeros_ = kind.stack_start == StackStart::Zeros;
+          zero_padded_ = kind.stack_start == StackStart::Zeros;
           n_step_ = kind.n_step;
           gamma_ = static_cast<double>(kind.discount);
         },
         window);
     if (const auto* const sequences = std::get_if<Sequences>(&window)) {
       steps_ = length_;
-      whole_ = sequences->burn_in + sequences->length;
-      ahead_ = 1;
-      targets_ = n_step_ != 0 ? whole_ : 1;
+      full_length_ = sequences->burn_in + sequences->length;
+      next_offset_ = 1;
+      targets_ = n_step_ != 0 ? full_length_ : 1;
     } else {
-      ahead_ = length_;
-      repeats_ = true;
+      next_offset_ = length_;
+      repeats_last_ = true;
     }
   }
 
   [[nodiscard]] std::string mismatch() const {
-    if (own_.size() != length_) {
+    if (item_steps_.size() != length_) {
       return "it has " + std::to_string(length_) + " steps";
     }
     for (std::uint32_t t = 0; of_stream_ && t < length_; ++t) {
-      const std::size_t place = item_ * whole_ + t;
-      const bool terminated = own_[t].end == End::Terminated;
-      if (batch_.is_first()[place] != (own_[t].name.position == 0) ||
+      const std::size_t place = item_ * full_length_ + t;
+      const bool terminated = item_steps_[t].end == End::Terminated;
+      if (batch_.is_first()[place] != (item_steps_[t].name.position == 0) ||
           batch_.terminated()[place] != terminated ||
           batch_.truncated()[place] != (ended(t) && !terminated)) {
         return "the batch says otherwise how step " + std::to_string(t) + " begins or ends";
@@ -292,17 +292,18 @@ class World::Item {
     }
     for (const AnyField field : world_.fields()) {
       std::string words =
-          field.role() == Role::Observation ? of_observation(field)
+          field.role() == Role::Observation ? check_observation(field)
           : field.role() == Role::RecurrentState
-              ? of_values(batch_.now(field), field, 1, [&](std::size_t) { return shown(0); })
-              : of_values(batch_.now(field), field, whole_,
-                          [&](std::size_t k) { return k < steps_ ? own(k) : std::nullopt; });
+              ? check_values(batch_.now(field), field, 1, [&](std::size_t) { return step_at(0); })
+              : check_values(batch_.now(field), field, full_length_, [&](std::size_t k) {
+                  return k < steps_ ? step_shown(k) : std::nullopt;
+                });
       if (!words.empty()) {
         return words;
       }
     }
     for (std::uint32_t t = 0; t < targets_; ++t) {
-      if (std::string words = of_target(t); !words.empty()) {
+      if (std::string words = check_target(t); !words.empty()) {
         return "of step " + std::to_string(t) + ": " + words;
       }
     }
@@ -311,23 +312,23 @@ class World::Item {
 
  private:
   /// The step or observation that a value shows; none if the value is zero bytes.
-  using Shown = std::optional<StepName>;
+  using ShownStep = std::optional<StepName>;
 
-  [[nodiscard]] Shown shown(std::uint64_t ahead) const {
+  [[nodiscard]] ShownStep step_at(std::uint64_t ahead) const {
     return first_.after(static_cast<std::int64_t>(ahead));
   }
-  [[nodiscard]] Shown own(std::size_t step) const { return own_[step].name; }
+  [[nodiscard]] ShownStep step_shown(std::size_t step) const { return item_steps_[step].name; }
   /// Whether an episode ends with this step, as far as it shows in the item's steps.
   [[nodiscard]] bool ended(std::size_t step) const {
-    return own_[step].end != End::Continue ||
-           (step + 1 < own_.size() && own_[step + 1].name.position == 0);
+    return item_steps_[step].end != End::Continue ||
+           (step + 1 < item_steps_.size() && item_steps_[step + 1].name.position == 0);
   }
   /// Frame k of the frame stack at the observation `ahead` steps after step `step` of the item.
-  [[nodiscard]] Shown frame(std::size_t step, std::uint64_t ahead, std::uint64_t k) const {
-    const StepName& name = own_[step].name;
+  [[nodiscard]] ShownStep frame(std::size_t step, std::uint64_t ahead, std::uint64_t k) const {
+    const StepName& name = item_steps_[step].name;
     const std::uint64_t newest = name.position + ahead;
     const std::uint64_t back = stack_ - 1 - k;
-    if (back > newest && zeros_) {
+    if (back > newest && zero_padded_) {
       return std::nullopt;
     }
     return name.after(static_cast<std::int64_t>(newest - std::min(back, newest)) -
@@ -337,20 +338,20 @@ class World::Item {
   /// Compares this item's part of a column: value k of `count` has to be that of the step
   /// `shows(k)`.
   template <class Shows>
-  [[nodiscard]] std::string of_values(std::span<const std::byte> column, AnyField field,
-                                      std::size_t count, Shows shows) const {
+  [[nodiscard]] std::string check_values(std::span<const std::byte> column, AnyField field,
+                                         std::size_t count, Shows shows) const {
     const std::size_t one = column.size() / batch_.size();
-    return of_part(column.subspan(item_ * one, one), field, count, shows);
+    return check_part(column.subspan(item_ * one, one), field, count, shows);
   }
 
   template <class Shows>
-  [[nodiscard]] std::string of_part(std::span<const std::byte> values, AnyField field,
-                                    std::size_t count, Shows shows) const {
+  [[nodiscard]] std::string check_part(std::span<const std::byte> values, AnyField field,
+                                       std::size_t count, Shows shows) const {
     const std::size_t bytes = world_.bytes(field);
     for (std::size_t k = 0; k < count; ++k) {
-      const Shown expected = shows(k);
+      const ShownStep expected = shows(k);
       const auto value = values.subspan(k * bytes, bytes);
-      if (expected ? !world_.holds(value, field, *expected) : !is_zero(value)) {
+      if (expected ? !world_.matches(value, field, *expected) : !is_zero(value)) {
         const bool torn = field.index() == 0 || field.role() == Role::MutableColumn;
         const auto other = field.index() == 0 ? world_.recognise(value) : std::nullopt;
         return "'" + world_.schema().fields()[field.index()].name + "' " + std::to_string(k) +
@@ -362,16 +363,16 @@ class World::Item {
     return {};
   }
 
-  [[nodiscard]] std::string of_observation(AnyField field) const {
+  [[nodiscard]] std::string check_observation(AnyField field) const {
     const std::size_t bytes = world_.bytes(field);
     const auto now = batch_.now_stacks(field);
     const auto next = batch_.next_stacks(field);
     for (std::uint32_t step = 0; step < steps_; ++step) {
-      std::string words = of_part(now.at(item_, step), field, stack_,
-                                  [&](std::size_t k) { return frame(step, 0, k); });
+      std::string words = check_part(now.at(item_, step), field, stack_,
+                                     [&](std::size_t k) { return frame(step, 0, k); });
       if (words.empty()) {
-        words = of_part(next.at(item_, step), field, stack_,
-                        [&](std::size_t k) { return frame(step, ahead_, k); });
+        words = check_part(next.at(item_, step), field, stack_,
+                           [&](std::size_t k) { return frame(step, next_offset_, k); });
         words = words.empty() ? words : "next " + words;
       }
       if (!words.empty()) {
@@ -379,25 +380,24 @@ class World::Item {
       }
     }
     if (!batch_.unique_frames()) {
-      return of_whole(batch_.now(field), now.at(item_, 0), steps_ * stack_ * bytes) &&
-                     of_whole(batch_.next(field), next.at(item_, 0), steps_ * stack_ * bytes)
+      return is_whole(batch_.now(field), now.at(item_, 0), steps_ * stack_ * bytes) &&
+                     is_whole(batch_.next(field), next.at(item_, 0), steps_ * stack_ * bytes)
                  ? std::string()
                  : "there is something beyond its last step";
     }
     // Each frame comes once: first the frames of the first stack, then the observation after each
     // step.
     const std::size_t frames = batch_.frames(field).size() / (batch_.size() * bytes);
-    return of_values(batch_.frames(field), field, frames, [&](std::size_t k) -> Shown {
+    return check_values(batch_.frames(field), field, frames, [&](std::size_t k) -> ShownStep {
       const std::uint64_t after = k - std::min<std::size_t>(k, stack_) + 1;
-      return k < stack_                     ? frame(0, 0, k)
-             : after <= length_ || repeats_ ? shown(std::min<std::uint64_t>(after, length_))
-                                            : std::nullopt;
+      return k < stack_                          ? frame(0, 0, k)
+             : after <= length_ || repeats_last_ ? step_at(std::min<std::uint64_t>(after, length_))
+                                                 : std::nullopt;
     });
   }
 
-  /// Whether the checked stacks are where the item's part of the column begins, and zeros follow
-  /// them.
-  [[nodiscard]] bool of_whole(std::span<const std::byte> column, std::span<const std::byte> stacks,
+  /// Whether the checked stacks begin the item's part of the column, and zeros follow them.
+  [[nodiscard]] bool is_whole(std::span<const std::byte> column, std::span<const std::byte> stacks,
                               std::size_t used) const {
     const std::size_t one = column.size() / batch_.size();
     const auto mine = column.subspan(item_ * one, one);
@@ -405,7 +405,7 @@ class World::Item {
   }
 
   /// Checks the returns and the discount of the target that begins with step t.
-  [[nodiscard]] std::string of_target(std::uint32_t t) const {
+  [[nodiscard]] std::string check_target(std::uint32_t t) const {
     const std::size_t place = item_ * targets_ + t;
     std::uint32_t steps = 0;
     while (steps < n_step_ && t + steps < length_ && (steps == 0 || !ended(t + steps - 1))) {
@@ -420,7 +420,7 @@ class World::Item {
       double scale = 0.0;
       discount = 1.0;
       for (std::uint32_t k = 0; k < steps; ++k) {
-        const double term = discount * world_.number(field, own_[t + k].name);
+        const double term = discount * world_.number(field, item_steps_[t + k].name);
         returns += term;
         scale += std::abs(term);
         discount *= factor(t + k);
@@ -433,7 +433,7 @@ class World::Item {
     }
     // A discount of 0, as after a termination, has no rounding: only 0 is right.
     const std::uint32_t last = n_step_ == 0 ? length_ : t + steps;
-    discount = t >= length_ || own_[last - 1].end == End::Terminated ? 0.0 : discount;
+    discount = t >= length_ || item_steps_[last - 1].end == End::Terminated ? 0.0 : discount;
     const float value = batch_.discounts()[place];
     return differs(value, discount, discount, steps) ? "the discount is " + std::to_string(value) +
                                                            ", expected " + std::to_string(discount)
@@ -444,7 +444,7 @@ class World::Item {
   [[nodiscard]] double factor(std::uint32_t step) const {
     double factor = gamma_;
     for (const AnyField field : world_.fields()) {
-      factor *= field.role() == Role::Discount ? world_.number(field, own_[step].name) : 1.0;
+      factor *= field.role() == Role::Discount ? world_.number(field, item_steps_[step].name) : 1.0;
     }
     return factor;
   }
@@ -455,15 +455,15 @@ class World::Item {
   const StepName first_;
   const std::uint32_t length_;
   const bool of_stream_;
-  std::vector<StreamStep> own_;  ///< The item's steps, with how they end.
+  std::vector<StreamStep> item_steps_;  ///< The item's steps, with how they end.
   std::uint32_t stack_ = 1;
-  bool zeros_ = false;
+  bool zero_padded_ = false;
   std::uint32_t n_step_ = 0;
   double gamma_ = 1.0;
-  std::uint32_t steps_ = 1;  ///< Steps whose columns the item shows.
-  std::uint32_t whole_ = 1;  ///< Steps that the item would show if it were not cut short.
-  std::uint32_t ahead_ = 1;  ///< Steps between a stack of `now` and the stack of `next`.
-  bool repeats_ = false;     ///< Whether values beyond the length repeat the last frame.
+  std::uint32_t steps_ = 1;        ///< Steps whose columns the item shows.
+  std::uint32_t full_length_ = 1;  ///< Steps that the item would show if it were not cut short.
+  std::uint32_t next_offset_ = 1;  ///< Steps between a stack of `now` and the stack of `next`.
+  bool repeats_last_ = false;      ///< Whether values beyond the length repeat the last frame.
   std::uint32_t targets_ = 1;
 };
 
@@ -487,7 +487,7 @@ std::string World::mismatch(const Batch& batch, std::size_t item, const Window& 
     return "its first row is torn";
   }
   std::string words;
-  const bool of_episode = name->of_guest() || batch.episode_ids()[item] == name->episode_id;
+  const bool of_episode = name->is_of_guest() || batch.episode_ids()[item] == name->episode_id;
   if (!of_episode || batch.positions()[item] != name->position) {
     words = "the batch says episode id " + std::to_string(batch.episode_ids()[item]) +
             ", position " + std::to_string(batch.positions()[item]);

@@ -71,15 +71,15 @@ class World {
   void append(Writer& writer, std::size_t steps = 1, End end = End::Continue) const;
 
   /// Records write number `write` to a mutable column of a step, and returns the value to write.
-  std::vector<std::byte> change(AnyField field, const StepName& name, std::uint64_t write);
+  std::vector<std::byte> rewrite(AnyField field, const StepName& name, std::uint64_t write);
 
   /// Writes the value of a field of a step, or of the observation with which it begins, to `to`.
   /// `write` is the number of the write to a mutable column, 0 for the one at the append.
   void fill(std::span<std::byte> to, AnyField field, const StepName& name,
             std::uint64_t write = 0) const;
   [[nodiscard]] std::vector<std::byte> content(AnyField field, const StepName& name) const;
-  [[nodiscard]] bool holds(std::span<const std::byte> value, AnyField field,
-                           const StepName& name) const;
+  [[nodiscard]] bool matches(std::span<const std::byte> value, AnyField field,
+                             const StepName& name) const;
 
   /// The name in an item's first step; none if that observation differs in any bit from what the
   /// name gives.
