@@ -114,7 +114,7 @@ class _ItemView:
         """The keys of the transitions, oldest first, and whether each ends a run of steps."""
         replay = self._store.replay
         now = int(replay.stats()["committed_steps"]), self.size
-        read: _Read | None = self._store._reads.get(self._place)
+        read: _Read | None = self._store._reads.get(self._selector_index)
         if read is None or read[0] != now:
             sampler = replay.selector(self._selector_index).sampler()
             rows = np.empty((3, now[1]), np.int64)
@@ -125,7 +125,7 @@ class _ItemView:
             keys, episodes, positions = rows[:, np.lexsort((rows[2], rows[1]))]
             ends = np.ones(now[1], np.bool_)
             ends[:-1] = (np.diff(episodes) != 0) | (np.diff(positions) != 1)
-            self._store._reads[self._place] = read = now, keys, ends
+            self._store._reads[self._selector_index] = read = now, keys, ends
         return read[1:]
 
     def __getattr__(self, name: str) -> Any:
@@ -295,7 +295,7 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
             end=reprise.End.TERMINATED if done else cut,
             **rows,
         )
-        self._last_state = state
+        self._newest = state
 
     def _array(self, name: str, value: Any) -> NDArray[Any]:
         _, _, dtype, shape = self._fields[name]

@@ -371,7 +371,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         kept = pickle.loads((directory / "counters").read_bytes())
         place = directory / "replay"
         replay: Any = None
-        if self._is_here:
+        if self._is_local:
             replay = self._buffer.load(place, storage=self._options.get("storage")).buffer
             saved, selectors = replay.options, force_list(self._options["selectors"])
             for name, here, there in (

@@ -21,11 +21,10 @@ void read_all(const reprise::checkpoint::Snapshot& snapshot) {
     bytes.resize(chunk.at.place.raw);
     const WritableBytes room(bytes);
     const std::size_t third = room.size() / 3;
-    reader.read_chunk(read_chunk,
-                      std::array{room.first(third), WritableBytes(), room.subspan(third)});
+    reader.read_chunk(chunk, std::array{room.first(third), WritableBytes(), room.subspan(third)});
   }
   for (const auto& state : snapshot.states()) {
-    static_cast<void>(reader.read_state(read_state.name));
+    static_cast<void>(reader.read_state(state.name));
   }
 }
 

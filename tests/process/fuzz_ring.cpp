@@ -103,7 +103,7 @@ class Guests {
   }
   ~Guests() {
     if (writer_) {
-      writer_->left(true);
+      writer_->guest_left(true);
       for (int i = 0; i < 100 && !writer_->finished(); ++i) {
         serve(nullptr);
         if (!writer_) {
@@ -174,7 +174,7 @@ class Guests {
       try {
         static_cast<void>(writer_->serve(channel));
       } catch (const std::exception&) {
-        writer_->left(true);
+        writer_->guest_left(true);
         writer_.reset();
       }
     }

@@ -62,7 +62,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
   gather->items(rows, spec.targets(), batch, 0);
   // The buffer is on the heap, and has exactly the size of the observation.
   std::vector<std::byte> frame(kFrame);
-  gather->observation(0, rows.back(), frame.data());
+  gather->copy_observation(0, rows.back(), frame.data());
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class Shard:
         self._ended = threading.Event()
         state = ray.get(coordinator.starting_state.remote(index), timeout=30)
         # Higher than all earlier incarnations, even if the clocks of nodes differ.
-        self.incarnation = max(time.time_ns(), state["before"] + 1)
+        self.incarnation = max(time.time_ns(), state["last_incarnation"] + 1)
         restarted = state["again"]
         self._checkpoints = state["checkpoints"] or start
         self._note = ""
