@@ -17,8 +17,8 @@
 /// one vector that include the next observation, std::pow, and one std::mutex for all.
 namespace textbook {
 
-// Descents and ascents of a tree are not inlined, so that their code is the same in all benchmarks:
-// where GCC inlines them, some loops take a tenth longer.
+// `set` and `find` are not inlined, so that their code is the same in all benchmarks: where GCC
+// inlines them, some loops take a tenth longer.
 
 /// Sums of non-negative weights. The leaves begin at node `width`, the root is node 1.
 class SumTree {

@@ -139,8 +139,9 @@ def comparison(results):
     return table(["", "samples/s", "batches/s"], rows)
 
 
-def costs(results):
-    """The processor time that Ray adds to the cycle of one process."""
+def cost_paragraphs(results):
+    """Paragraphs on what replay over Ray costs: processor time of a batch, beside one process, how
+    fast frames come by calls of Ray, and the slowest appends. None if costs were not measured."""
     if "costs" not in results:
         return []
 
@@ -178,7 +179,11 @@ def sections(results):
         ", ".join(f"{name} {one}" for name, one in results["versions"].items()),
         f"{results['shards']} shards with {results['rows']:,} rows in all, on one machine",
     )
-    return {"Ray": "\n\n".join([facts, targets(results), comparison(results), *costs(results)])}
+    return {
+        "Ray": "\n\n".join(
+            [facts, targets(results), comparison(results), *cost_paragraphs(results)]
+        )
+    }
 
 
 def main():

@@ -46,7 +46,7 @@ static_assert(sizeof(ItemKey) == sizeof(std::int64_t));
 /// priorities are at least 0.
 inline constexpr float kInitialPriority = -2.0F;
 
-/// Whether an item begins with a row, by the row's priority or mark.
+/// Whether a row with this priority or mark begins an item. Rows that begin none have other marks.
 [[nodiscard]] constexpr bool is_item(float priority) noexcept {
   return priority >= 0.0F || priority == kInitialPriority;
 }

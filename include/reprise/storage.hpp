@@ -20,10 +20,10 @@ struct Memory {};
 /// calls exec. Save what has to outlive the process: `ReplayBuffer::save`.
 ///
 /// Disk space is allocated before it is written to, so a full disk is an exception and not a
-/// signal. Space for the rows that capacity_steps takes while episodes are much longer than windows
-/// is allocated when the buffer is made, and further space chunk by chunk (one open chunk per
-/// writer, episodes of few steps). A `commit` that gets no space throws, its step stays as it was,
-/// and the call can be repeated. `Stats::file_bytes` has the space taken.
+/// signal. When the buffer is made, it allocates what capacity_steps takes while episodes are much
+/// longer than windows. The rest is allocated chunk by chunk: each writer keeps a chunk open, and
+/// short episodes take more rows for each step. A `commit` that gets no space throws, its step
+/// stays as it was, and the call can be repeated. `Stats::file_bytes` has the space taken.
 ///
 /// Some faults cannot be an exception. On a file system that copies on write (btrfs, ZFS) rewriting
 /// a row takes new space, so a full disk is a SIGBUS on the thread that reads or writes the row; so

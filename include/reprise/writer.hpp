@@ -418,7 +418,7 @@ class VectorWriter {
   std::vector<Writer> writers_;
   std::vector<std::uint64_t>
       reset_episodes_;  ///< The episode in which an environment awaits its reset.
-  mutable std::unique_ptr<bool[]> resets_;  ///< Scratch: a flag for each row.
+  mutable std::unique_ptr<bool[]> resets_;  ///< Scratch of `resets_or_default`: a flag per row.
   std::vector<std::size_t> chosen_;         ///< The environment of each row.
   std::vector<bool> seen_;                  ///< Scratch of `choose`: environments that it has met.
   // The commit that is to be repeated:

@@ -446,16 +446,17 @@ class Offline(_ItemView):
 
 
 class _Rows:
-    """One part of all transitions, the oldest first: rows[i], rows[:n]."""
+    """One field of all transitions of a view, the oldest first: rows[i], rows[:n]. `path` leads to
+    it in a BatchTransition: ("state", "observation.state")."""
 
-    def __init__(self, part: _ItemView, path: tuple[str, ...]) -> None:
-        self._part, self._path = part, path
+    def __init__(self, view: _ItemView, path: tuple[str, ...]) -> None:
+        self._view, self._path = view, path
 
     def __len__(self) -> int:
-        return self._part.size
+        return self._view.size
 
     def __getitem__(self, rows: Any) -> torch.Tensor:
-        store, keys = self._part._store, self._part._in_order()[0][rows]
+        store, keys = self._view._store, self._view._in_order()[0][rows]
         every, pieces = np.atleast_1d(keys), []
         for first in range(0, max(len(every), 1), _PIECE):
             batch = store.replay.gather(every[first : first + _PIECE])

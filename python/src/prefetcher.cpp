@@ -42,7 +42,8 @@ class PrefetcherObject {
   PrefetcherObject(const PrefetcherObject&) = delete;
   PrefetcherObject& operator=(const PrefetcherObject&) = delete;
 
-  /// `close` may run beside `restore`: it uses no buffer.
+  /// The guard that the binding holds during each call. It marks only this object as in use:
+  /// `close` uses no buffer, so it may run beside `restore`; `next_batch` marks the buffers itself.
   [[nodiscard]] InUse enter(const char* /*call*/) { return {in_use_, "Prefetcher"}; }
   nb::object next() { return next_batch(kNext, timeout_); }
   nb::object get(CallName call, std::chrono::nanoseconds timeout) {

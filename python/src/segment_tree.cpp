@@ -174,7 +174,7 @@ constexpr auto kScale = [](auto& tree, auto first, auto last, auto x) {
 };
 constexpr auto kAdd = [](auto& tree, auto first, auto last, auto x) { tree.add(first, last, x); };
 
-/// The result of kAsk, such as the sum, for a range of leaves.
+/// The result of kQuery, such as kSum, for a range of leaves.
 template <auto kQuery>
 double query(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {

@@ -169,8 +169,8 @@ std::span<const bool> VectorWriter::resets_or_default(std::span<const bool> rese
   return {resets_.get(), chosen_.size()};
 }
 
-/// Replaces the next observations of environments that end, which are those after the reset, by the
-/// final ones.
+/// With `SameStep`, the next observations of an environment that ends are those after its reset:
+/// replaces them by the final ones. Throws if these are missing, or given with another `AutoReset`.
 void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyValue> finals) {
   const base::Call call{"VectorWriter::append"};
   base::require(finals.empty() || auto_reset_ == AutoReset::SameStep, call,

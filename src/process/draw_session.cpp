@@ -50,8 +50,8 @@ bool CallSession::handle(const Message& message, Channel& channel) {
 bool DrawSession::handle(const Message& message, Channel& channel) {
   if (message.kind == MessageKind::Cancel) {
     if (draw_ && value_of<std::uint64_t>(message.bytes) == draw_->call.number) {
-      draw_->deadline = base::Clock::time_point::min();
-      return guarded(draw_->call.number, channel, [&] { return attempt(channel, /*last=*/true); });
+      return guarded(draw_->call.number, channel,
+                     [&] { return attempt(channel, /*cancelled=*/true); });
     }
     return true;
   }
@@ -70,7 +70,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
       channel.send(MessageKind::Sampled,
                    bytes_of(SampleAnswer{.number = call->number, .memory_bytes = 0, .status = {}}));
     } else {
-      attempt(channel, /*last=*/false);
+      attempt(channel, /*cancelled=*/false);
     }
     return true;
   });
@@ -108,7 +108,7 @@ void DrawSession::begin(const SampleCall& call) {
 
 /// Tries to draw. `last`: whether the guest has cancelled, so that this attempt has to end the
 /// draw.
-bool DrawSession::attempt(Channel& channel, bool last) {
+bool DrawSession::attempt(Channel& channel, bool cancelled) {
   using Code = SampleStatus::Code;
   SampleStatus status;
   try {
@@ -119,11 +119,10 @@ bool DrawSession::attempt(Channel& channel, bool last) {
   }
   const base::Clock::time_point now = base::Clock::now();
   if (status.code == Code::Stopped) {
-    if (!last && now < draw_->deadline) {
+    if (!cancelled && now < draw_->deadline) {
       return false;
     }
-    status.code =
-        draw_->deadline == base::Clock::time_point::min() ? Code::Stopped : Code::TimedOut;
+    status.code = cancelled ? Code::Stopped : Code::TimedOut;
   }
   status.waited = now - draw_->began;
   // The guest has this memory already if it names the size, because memory only ever grows.
@@ -149,7 +148,7 @@ Session::Progress DrawSession::serve(Channel* channel) {
   bool answered = false;
   const std::uint64_t number = draw_->call.number;
   static_cast<void>(guarded(number, *channel, [&] {
-    answered = attempt(*channel, /*last=*/false);
+    answered = attempt(*channel, /*cancelled=*/false);
     return true;
   }));
   return answered ? Progress::Something : Progress::Waits;

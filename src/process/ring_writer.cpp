@@ -187,7 +187,8 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
 }
 
 /// Waits until the ring has room, and returns nothing then; otherwise returns why the step is not
-/// taken.
+/// taken. Throws if it timed out for want of disk space at the host, or if the host refused this
+/// writer's steps.
 std::optional<CommitStatus> RingWriter::wait_for_room() {
   consumed_ = words_.consumed();
   if (has_room()) {

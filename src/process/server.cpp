@@ -136,19 +136,21 @@ void Server::run(const std::stop_token& stop) {
       pause = std::clamp(2 * pause, kShortest, kLongest);
     }
   }
-  take_remaining_steps(/*gone=*/false);
+  take_remaining_steps(/*only_gone_guests=*/false);
 }
 
-/// Takes all steps that guests have published by now, as far as there is room: `run` calls it at
-/// its end. `gone`: only those of writers that are gone, whose places come back then.
-void Server::take_remaining_steps(bool gone) {
-  const base::Clock::time_point until = base::Clock::now() + (gone ? kWaitForPlaces : kLastWait);
+/// Takes the steps that guests have published, as far as there is room. `only_gone_guests`: whose
+/// steps. False: all guests', at the end of `run`. True: only those of guests that have left, so
+/// that their sessions end and a new writer finds a place.
+void Server::take_remaining_steps(bool only_gone_guests) {
+  const base::Clock::time_point until =
+      base::Clock::now() + (only_gone_guests ? kWaitForPlaces : kLastWait);
   for (const auto& guest : guests_) {
-    if (!guest->session || (gone && guest->connected)) {
+    if (!guest->session || (only_gone_guests && guest->connected)) {
       continue;
     }
-    // A step that is refused now is tried too late or never, so it waits for a lock that hides a
-    // chunk.
+    // Nobody tries a step again that is refused here. So wait a little for a chunk: another thread
+    // may hold the shard's lock for a moment, without which no chunk can be freed.
     guest->session->set_wait_deadline(until);
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
       if (serve(*guest) != Session::Progress::ReachedLimit) {
@@ -157,7 +159,7 @@ void Server::take_remaining_steps(bool gone) {
     }
     if (guest->session) {
       guest->session->set_wait_deadline(base::Clock::time_point::min());
-      if (gone && guest->session->finished()) {
+      if (only_gone_guests && guest->session->finished()) {
         guest->session.reset();
       }
     }
@@ -280,7 +282,7 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
                   "a guest wants ", environments, " writers; allowed: 1 to max_writers, which is ",
                   core_->options().max_writers);
     if (core_->slots().alive() + environments > core_->options().max_writers) {
-      take_remaining_steps(/*gone=*/true);
+      take_remaining_steps(/*only_gone_guests=*/true);
     }
     auto session = std::make_unique<WriterSession>(
         core_, environments,

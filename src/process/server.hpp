@@ -48,7 +48,7 @@ class Server {
   [[nodiscard]] std::unique_ptr<Session> open(const Hello& hello, Welcome& welcome, int& memory);
   [[nodiscard]] Session::Progress serve(Guest& guest);
   void on_disconnect(Guest& guest) noexcept;
-  void take_remaining_steps(bool gone);
+  void take_remaining_steps(bool only_gone_guests);
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;

@@ -98,7 +98,7 @@ class DrawSession final : public CallSession {
   };
   void begin(const SampleCall& call);
   /// Tries to make the draw. Returns whether it has sent an answer.
-  bool attempt(Channel& channel, bool last);
+  bool attempt(Channel& channel, bool cancelled);
   void end_draw() noexcept;
 
   const std::size_t max_batch_bytes_;

@@ -83,7 +83,7 @@ class LockedShard {
     storage::DoorbellList<base::StdSync>& bells;
     Hints& hints;
   };
-  /// Throws what the remover's `make_shard_remover` throws.
+  /// Throws what the rules' `make_shard_selector` and the remover's `make_shard_remover` throw.
   LockedShard(const Shared& shared, std::span<const std::unique_ptr<SelectorRule>> rules,
               const Remover& remover, const Extent& extent, std::uint32_t tag,
               const Extras& extras);

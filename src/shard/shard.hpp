@@ -27,7 +27,7 @@ namespace reprise::shard {
 /// and serves writers before it releases them.
 class Shard {
  public:
-  /// Throws what the remover's `make_shard_remover` throws.
+  /// Throws what the rules' `make_shard_selector` and the remover's `make_shard_remover` throw.
   Shard(storage::ChunkStore& store, Budget& budget,
         std::span<const std::unique_ptr<SelectorRule>> rules, const Remover& remover,
         const Extent& extent, std::uint32_t tag, const Extras& extras = {})

@@ -271,8 +271,10 @@ void OpenChunk::check_disk() const {
   }
 }
 
-/// Publishes what was decided and rings for it. With `closing` the same ring lets the chunk go for
-/// good, and it must not be touched afterwards.
+/// Publishes the rows that are decided and rings the shard's doorbell, so that the next thread that
+/// locks the shard takes them in. Does nothing if none is new, or while a `DeferredRing` holds it
+/// back. With `closing` it always rings, and that ring also gives up the chunk, which must not be
+/// touched afterwards: the writer is back in its tail.
 void OpenChunk::announce(bool closing) noexcept {
   if (!closing && (held_ || published_ == announced_)) {
     return;
@@ -280,7 +282,7 @@ void OpenChunk::announce(bool closing) noexcept {
   storage::publish(core_.store().chunk(chunk_).bell, published_);
   announced_ = published_;
   if (shard_->ring(chunk_, closing)) {
-    // A push is the progress that a sleeping sampler waits for (E1).
+    // The chunk was put in the list of chunks with news, for which a sleeping sampler waits (E1).
     core_.items_event.wake_registered();
   }
   if (closing) {

@@ -36,7 +36,7 @@ void Packer::enter(std::uint32_t chunk, std::uint32_t row) noexcept {
 }
 
 void Packer::pack(std::uint32_t segment, std::uint32_t last) noexcept {
-  // The columns of the row that was packed last have been written since then.
+  // The row packed last, if it is of this segment, still lacks its columns: they came afterwards.
   for (std::uint32_t row = packed_ > segment ? packed_ - 1 : segment; row < last; ++row) {
     copy(row, columns_);
   }

@@ -31,8 +31,8 @@ class Packer {
 
   /// Goes on with this row of a chunk, after rows that are packed.
   void enter(std::uint32_t chunk, std::uint32_t row) noexcept;
-  /// Packs the remaining rows of [segment, last]: the observations of all and the columns of all
-  /// but the last.
+  /// Packs the rows up to `last` that are not packed yet: the observations of all, and the columns
+  /// of all but `last`. `segment`: the first row of this episode or stream in the chunk.
   void pack(std::uint32_t segment, std::uint32_t last) noexcept;
 
  private:

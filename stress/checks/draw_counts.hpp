@@ -10,7 +10,7 @@ namespace stress {
 /// slot of the buffer has one entry, which is for the newest item drawn from that slot. Any thread.
 class DrawCounts {
  public:
-  /// `most`: how often an item may be drawn; 0: there is no limit, and draws are not counted.
+  /// `max_draws`: how often an item may be drawn; 0: there is no limit, and draws are not counted.
   /// `fresh`: batches have fresh items.
   DrawCounts(std::size_t slots, std::uint32_t max_draws, bool fresh, Findings& findings)
       : max_draws_(max_draws),

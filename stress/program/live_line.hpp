@@ -13,7 +13,8 @@ struct Snapshot {
   std::uint64_t violations = 0;
 };
 
-/// Prints the state of the run on one line from time to time. One thread.
+/// Each `show` prints a line with the state of the run; `due` says when it is time for the next.
+/// One thread at a time.
 class LiveLine {
  public:
   [[nodiscard]] bool due() const { return Clock::now() - shown_at_ >= std::chrono::seconds(2); }

@@ -14,7 +14,7 @@ namespace stress {
 /// into another buffer and checks the items of that buffer, and if all threads stand still also
 /// their priorities.
 ///
-/// One thread calls `live`, another one `check_quiescent`.
+/// One thread calls `save_repeatedly`, another one `check_quiescent`.
 class Checkpoints {
  public:
   explicit Checkpoints(Shared& shared)
@@ -35,8 +35,8 @@ class Checkpoints {
   /// Call it while all threads stand still and everything is ingested. `code` is the status of the
   /// conductor's last batch.
   void check_quiescent(Learner& conductor, Learner::Code code, const reprise::Stats& stats) {
-    // `live` may still be loading the newest checkpoint, and a save here would replace it as the
-    // newest.
+    // `save_repeatedly` may still be loading the newest checkpoint, and a save here would replace
+    // it as the newest.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || Clock::now() < next_quiescent_save_) {
       return;
@@ -161,7 +161,8 @@ class Checkpoints {
     expect(now.committed_steps <= after.committed_steps,
            show("steps committed", now.committed_steps, "after the save there were",
                 after.committed_steps));
-    // Steps that were decided before the save are in the checkpoint, or were evicted before it.
+    // A step that was decided (committed and no longer pending) before the save is in the
+    // checkpoint, unless it was evicted before the save ended.
     const std::uint64_t decided = before.committed_steps - before.pending_steps;
     expect(now.resident_steps + after.evicted_steps >= decided,
            show("steps", now.resident_steps, "decided and not evicted before the save:",

@@ -8,7 +8,8 @@
 namespace reprise::test {
 namespace {
 
-/// A buffer and one of each kind of object that it makes, in the middle of episodes.
+/// A buffer and objects of the kinds that append, draw or hold a batch. `writer` is in the middle
+/// of an episode; `idle` and `vector_writer` have begun none.
 struct BufferInUse {
   NumberedBuffer line{SmallOptions{.window = Transitions{.n_step = 3}}};
   std::optional<Writer> writer{line.replay.writer()};

@@ -129,7 +129,7 @@ class Coordinator:
         self._closed = False
         # `begin()` sets this when the buffer is created; after a restart it stays False.
         self._new = False
-        # Until this time nobody is admitted, and `_newest_counts` collects the newest counts from others.
+        # Until then nobody is admitted, and `_newest_counts` collects the newest counts of others.
         self._resume_at: float | None = time.monotonic() + RESUME_SECONDS
         self._newest_counts = Counts()
 

@@ -310,7 +310,8 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
                 writer.flush(2.0)
         writer.flush(SECONDS)
         assert replay.stats()["committed_steps"] == 20
-        # The coordinator takes back what it counted too late.
+        # The coordinator, running again, counts the steps of calls that the shard has given up, and
+        # then takes them back.
         wait_for(lambda: replay.stats()["inserted_steps"] == 20)
 
 

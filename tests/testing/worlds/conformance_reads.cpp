@@ -58,7 +58,10 @@ void Conformance::check_place(const Batch& batch, std::size_t place, const ItemI
   }
 }
 
-/// Checks that priorities are read back as they were set, and that the total is the sum of weights.
+/// Checks the priorities of `keys`, which are those of the items `ids`: NaN if the item cannot be
+/// drawn; otherwise, for selectors that go by priority, as they were set. Then checks that the
+/// selector's totals are the number of drawable items and, where its unit is known, the sum of
+/// their weights.
 void Conformance::check_priorities(const std::vector<ItemKey>& keys,
                                    const std::vector<ItemId>& ids) const {
   std::vector<float> priorities(keys.size());
@@ -80,16 +83,16 @@ void Conformance::check_priorities(const std::vector<ItemKey>& keys,
     }
   }
   ASSERT_EQ(found, present);
-  const bool priority_writes =
+  const bool weighs_by_priority =
       draw_rule_ == DrawRule::ByPriority || draw_rule_ == DrawRule::Clipped;
   double sum = 0.0;
   for (const auto& [id, weight] : weights()) {
-    sum += priority_writes ? weight : 1.0;
+    sum += weighs_by_priority ? weight : 1.0;
   }
   const SelectorTotals totals = replay_.selector().totals();
   ASSERT_EQ(totals.items, drawable().size());
   // The weights of the other selectors have units of their own.
-  if (priority_writes || draw_rule_ == DrawRule::Uniform || in_order(draw_rule_)) {
+  if (weighs_by_priority || draw_rule_ == DrawRule::Uniform || in_order(draw_rule_)) {
     ASSERT_NEAR(totals.weight, sum, 1e-6 * sum);
   }
 }
