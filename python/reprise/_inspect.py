@@ -110,6 +110,8 @@ def report(checkpoint: str, plot: str | None, storage: str | None) -> Iterator[s
         except reprise.NothingToDraw as error:
             yield f"  none can be drawn: {error}"
             continue
+        finally:
+            del replay  # The next one is made without it.
         found |= {name if i == 0 else f"{name}, selector {i}": a for name, a in drawn.items()}
         quantiles = list(_QUANTILES.values())
         rows_of = [(name, *np.quantile(array, quantiles)) for name, array in drawn.items()]

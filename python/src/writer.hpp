@@ -36,7 +36,7 @@ struct WriterGroup {
 
   bool in_use = false;  ///< Guarded by the GIL.
   const unsigned
-      restore_count;  ///< `Origin::restored` when this was made: it writes to that buffer.
+      restore_count;  ///< `Origin::restore_count` when this was made: it writes to that buffer.
   SignalHook hook;
   std::chrono::nanoseconds timeout;
   std::optional<Writer> one;

@@ -139,7 +139,12 @@ class Records:
             steps = [self._step(*step) for step in zip(*values)]
             for step in steps[1:]:
                 self._check(step, steps[0].shapes)
-            return [self._record(handle, step) for handle, step in zip(h_epi, steps)]
+            # Episodes that have steps come first, because a new one may end another one.
+            begun = [one in self._open and self._open[one].writer is not None for one in h_epi]
+            handles: list[int] = [0] * count
+            for i in sorted(range(count), key=lambda i: not begun[i]):
+                handles[i] = self._record(h_epi[i], steps[i])
+            return handles
 
     def _check_stored(self, handle: Any) -> None:
         known = None if handle in self._open else self._known.get(handle)

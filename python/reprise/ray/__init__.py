@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import ray
 from numpy.typing import ArrayLike
 
@@ -237,15 +237,15 @@ class ReplayBuffer:
             made = self.writer()
             with process.lock:
                 process.writer = process.writer or made
-        known = process.waits_for and process.waits_for == _hash(fields)
-        process.waits_for = b""
+        waits_for = _hash(fields)
+        known, process.waits_for = process.waits_for == waits_for, b""
         if not known:
             process.writer._wait_until_ready(timeout)
             process.writer.append_episode(**fields)
         try:
             process.writer.flush(timeout)
         except BaseException:
-            process.waits_for = _hash(fields)
+            process.waits_for = waits_for
             raise
         finally:
             process.writer.leave()  # Processes of tasks stay, and there may be many.
@@ -466,7 +466,12 @@ class ReplayBuffer:
 
 
 def _hash(fields: dict[str, Any]) -> bytes:
-    return hashlib.blake2b(pickle.dumps(fields)).digest()
+    """A hash of the values, whether they come as lists, arrays or tensors."""
+    made = hashlib.blake2b()
+    for name, value in sorted(fields.items()):
+        on_host = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+        made.update(f"{name} {on_host.dtype} {on_host.shape} ".encode() + on_host.tobytes())
+    return made.digest()
 
 
 def _handle(

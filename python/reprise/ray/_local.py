@@ -60,11 +60,19 @@ class LocalWriter:
         self._append("append_transition", 1, fields)
 
     def append_transitions(self, **fields: Any) -> None:
-        self._append("append_transitions", _rows(fields.get("end")), fields)
+        rows, before = _rows(fields.get("end")), self._places()
+        self._append("append_transitions", rows, fields)
+        if self._environments is not None:
+            # The row of a reset is no step: what it took is left for the next append.
+            self._credit += rows - sum(a != b for a, b in zip(before, self._places()))
 
     def append_episode(self, **fields: Any) -> None:
         steps = next((_rows(fields[name]) for name in self._local.per_step if name in fields), 1)
         self._append("append_episode", steps, fields)
+
+    def _places(self) -> list[tuple[int, int]]:
+        """The episode of each environment and its steps, which change with each step recorded."""
+        return [(one.episode_id, one.episode_steps) for one in self._environments or ()]
 
     def _append(self, call: str, steps: int, fields: dict[str, Any]) -> None:
         """Takes credit for `steps` steps, and appends. If the append fails, the writer keeps the

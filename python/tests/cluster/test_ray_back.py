@@ -253,7 +253,8 @@ def test_an_episode_whose_wait_timed_out_is_not_appended_twice_by_the_same_call(
         writer, sampler = replay.writer(timeout=0.2), replay.sampler()
         taken = append_until_no_room(writer)
         numbers = np.arange(80)
-        episode = {"at": np.arange(81), "writer": numbers, "step": numbers, "reward": numbers}
+        episode = {"at": np.arange(81), "writer": numbers, "step": numbers}
+        episode["reward"] = memoryview(numbers)  # It cannot be pickled, and need not be.
         refuses(TimeoutError, "flush: timed out", replay.append_episode, **episode, timeout=0.1)
 
         def draws_until_there(call):

@@ -369,19 +369,24 @@ def test_simulators_in_a_shard_take_credit_for_the_steps_that_they_record_and_no
         at = {"at": [1, 2], "next_at": [2, 3], **steps(2)}
         writers.append_transitions(end=[0, 0], env_ids=[0, 1], **at)
         assert taken() == 10
+        writers.append_transitions(end=[1, 0], env_ids=[0, 1], **at)
+        next_at = {"at": [2, 3], "next_at": [0, 4], **steps(2)}  # The first row is a reset.
+        writers.append_transitions(end=[0, 0], env_ids=[0, 1], **next_at)
+        writers.append_transitions(end=[0, 0], env_ids=[0, 1], **at)
+        assert taken() == 15
     with local.writer(timeout=0.01) as writer:
         writer.append_transitions(end=[0, 2], **at)
         writer.append_transition(at=0, next_at=1, writer=0, step=0, reward=0)
         writer.append_episode(at=np.zeros(61, int), **steps(60))
-        assert taken() == 73
+        assert taken() == 78
         room[0] = False
         says = "append_transitions: timed out: the rate limiter has no room"
         refuses(TimeoutError, says, writer.append_transitions, end=[0, 2], **at)
-    assert taken() == 73
+    assert taken() == 78
     room[0] = True
     for _ in range(5):  # All writers of a shard together hold less than a block.
         local.writer().append_transition(at=0, next_at=1, writer=0, step=0, reward=0)
-    assert sum(credit) == 73 + described.run_steps
+    assert sum(credit) == 78 + described.shipment_steps
     for name in ("share", "capsule"):
         refuses(RuntimeError, f"{name}: writers in C.* would pass by", getattr, local, name)
 

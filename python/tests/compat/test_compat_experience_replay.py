@@ -193,8 +193,9 @@ def test_more_episodes_in_turn_than_may_be_open_are_refused() -> None:
     refuses(RuntimeError, words, replay.record, 0, state(0, 1), 1, 0.5)
     refuses(RuntimeError, words, replay.record, handles[::-1], np.zeros((3, 2)), 1, 0.5)
     assert len(replay) == 0
-    assert replay.record([1, 2], [state(1, 1), state(2, 1)], [101, 201], 0.5) == [1, 2]
-    assert len(replay) == 2
+    assert replay.record([None, 1], [state(3, 0), state(1, 1)], [300, 101], 0.5) == [3, 1]
+    assert replay.record([3, 1], [state(3, 1), state(1, 2)], [301, 102], 0.5) == [3, 1]
+    assert len(replay) == 3
 
 
 @pytest.mark.parametrize("selector", [reprise.MinHeap, reprise.Fifo, reprise.Lifo])

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from testing.buffers import plain_buffer
-from testing.guests import append_versions, started, write_versions
+from testing.guests import append_versions, running_child, write_versions
 from testing.refusals import refuses
 from testing.threads import wait_until
 
@@ -83,7 +83,7 @@ def test_versions_come_from_the_writer_or_with_the_step():
 def test_a_process_says_which_version_made_its_steps():
     replay = versions_buffer(max_staleness=1)
     replay.set_version(3)
-    with replay.share() as address, started(write_versions, address, [1, 3, 2, 4]):
+    with replay.share() as address, running_child(write_versions, address, [1, 3, 2, 4]):
         wait_until(lambda: len(replay) == 4)
     assert versions_in(replay) == [2, 3, 4]
     with replay.share() as address, reprise.attach(address) as guest:
