@@ -119,7 +119,7 @@ struct AppendResult {
 
 /// The shipment of one remote writer, which its process sends along with others.
 struct ShipmentOf {
-  /// `StepPacker::writer_id`, plus its lane. A shipment of another writer is `Is::Invalid`.
+  /// `StepPacker::writer_id`, plus its lane. A shipment of another writer is `Kind::Invalid`.
   std::uint64_t writer_id = 0;
   std::span<const std::byte> shipment = {};  ///< Empty: the writer has ended.
 };
@@ -211,7 +211,9 @@ class ReplayShard {
   /// only until 4096 others were closed after it. Each remote environment has a writer of the
   /// buffer, so its windows go on from one shipment to the next; between two episodes that writer
   /// is for others that need its place, also those of the same shipment. `timeout`: how long the
-  /// call may wait for room in all. `hook`, or null, is asked while it waits.
+  /// call may wait for room in all. `hook`, or null, is asked while it waits, every 50 ms: then the
+  /// call waits anew, behind others, and another one of the same writer may come between. So append
+  /// the shipments of a writer from one thread at a time.
   /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout, WaitHook* hook = nullptr);
@@ -233,7 +235,7 @@ class ReplayShard {
 
   /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
   /// their outcomes; after one that failed, later ones of the same writer have the same outcome.
-  /// One whose wait `hook` ends is `Is::TimedOut`.
+  /// One whose wait `hook` ends is `Kind::TimedOut`.
   [[nodiscard]] Blob append_all(std::span<const std::byte> call,
                                 std::chrono::nanoseconds timeout = kNoTimeout,
                                 std::size_t most = ~std::size_t{0}, WaitHook* hook = nullptr);

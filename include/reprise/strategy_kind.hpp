@@ -75,7 +75,7 @@ class StrategyKind {
   /// Reads the options of a strategy, see `values`.
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
 
-  /// The kind has the first `count` options. `std::invalid_argument` if it is above kMostOptions.
+  /// The kind has the first `count` options. `std::invalid_argument` if it is above kMaxOptions.
   constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
                          std::size_t count, Make maker, Read reader)
       : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {

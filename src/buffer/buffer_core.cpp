@@ -9,13 +9,14 @@
 namespace reprise::buffer {
 namespace {
 
-/// Raises `highest` to the version if it is lower.
-void raise(std::atomic<std::int64_t>& highest, std::int64_t version) noexcept {
+/// Raises `highest` to the version if it is lower. Returns whether it was.
+bool raise(std::atomic<std::int64_t>& highest, std::int64_t version) noexcept {
   // Relaxed, here and where the exchange fails: an old number makes the exchange fail.
   std::int64_t before = highest.load(std::memory_order_relaxed);
   while (before < version &&
          !highest.compare_exchange_weak(before, version, std::memory_order_relaxed)) {
   }
+  return before < version;
 }
 
 }  // namespace
@@ -58,8 +59,9 @@ void BufferCore::set_version(std::int64_t version) noexcept {
     room_event.wake_registered();  // E1: items that cannot be drawn make room in a queue.
   }
   // Relaxed: a draw that reads this version takes its locks afterwards, so after the shards above.
-  raise(counters.version, version);
-  counters.changed();
+  if (raise(counters.version, version)) {
+    counters.changed();
+  }
 }
 
 void BufferCore::check_samples_per_insert(double samples_per_insert) const {

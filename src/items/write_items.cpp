@@ -83,7 +83,9 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
     }
     items.unpin();
   }
-  core.counters.changed();
+  if (applied != 0) {
+    core.counters.changed();
+  }
   return {applied, keys.size() - applied};
 }
 

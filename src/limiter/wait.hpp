@@ -130,8 +130,9 @@ class Wait {
   /// latter case no statistics count the wait.
   [[nodiscard]] bool refused() const noexcept { return refused_; }
 
-  /// Why the wait is over, if it is. `sooner`: a time that ends the wait before the deadline. Call
-  /// it after a look that found nothing, with no lock held, because it may ask the hook.
+  /// Why the wait is over, if it is. `earlier_deadline`: a time that ends the wait before the
+  /// deadline. Call it after a look that found nothing, with no lock held, because it may ask the
+  /// hook.
   [[nodiscard]] std::optional<WaitEnd> over(
       base::Clock::time_point earlier_deadline = base::Clock::time_point::max()) noexcept {
     now_ = base::Clock::now();

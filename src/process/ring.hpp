@@ -73,8 +73,8 @@ enum class HoldReason : std::uint32_t {
 /// The first bytes of a connection's memory. The rings follow.
 struct SharedWords {
   alignas(base::kCacheLine) Waiting<base::StdSync> waiting;
-  /// A value of `Held`, written by the host. Relaxed, because it only decides which error a guest
-  /// gets.
+  /// A value of `HoldReason`, written by the host. Relaxed, because it only decides which error a
+  /// guest gets.
   alignas(base::kCacheLine) base::StdSync::Atomic<std::uint32_t> held{0};
 };
 static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);

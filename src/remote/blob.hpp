@@ -29,7 +29,7 @@ enum class BlobKind : std::uint32_t {  // NOLINT(performance-enum-size)
 /// The first bytes of every blob, as they lie in memory.
 struct BlobHeader {
   static constexpr std::uint64_t kMagic = 0x0a1a0a0d52505289;  ///< The same as in checkpoint files.
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::uint64_t checksum = 0;  ///< XXH3-64 of all bytes after this field.
   std::uint64_t magic = kMagic;

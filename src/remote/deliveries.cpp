@@ -168,6 +168,9 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     return {};
   }
   try {
+    const std::uint64_t writer = open(one.shipment, BlobKind::Shipment).origin;
+    base::require(writer == one.writer_id, base::Call{"ReplayShard::append_all"}, "writer_id is ",
+                  one.writer_id, "; allowed: ", writer, ", the writer of the shipment");
     {  // First, because the writer may have a place even if the call below throws.
       const base::MutexLock lock(mutex_);
       processes_[one.writer_id] = process;
@@ -189,8 +192,7 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
 std::optional<AppendResult> Deliveries::append(const ShipmentOf& one,
                                                std::chrono::nanoseconds timeout, WaitHook* hook) {
   for (;;) {
-    std::optional<AppendResult> result =
-        writers_.attempt(one.shipment, timeout, hook, one.writer_id);
+    std::optional<AppendResult> result = writers_.attempt(one.shipment, timeout, hook);
     if (result || close_silent(patience_.silent) == 0) {
       return result;
     }

@@ -292,8 +292,7 @@ std::string RemoteWriters::no_writer_slot() const {
 }
 
 std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nanoseconds timeout,
-                                                   WaitHook* hook,
-                                                   std::optional<std::uint64_t> writer_id) {
+                                                   WaitHook* hook) {
   base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
                 timeout.count(), " ns; allowed: at least 0");
   core_->life().check_not_forked();
@@ -302,9 +301,6 @@ std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nano
   const base::Clock::time_point deadline = waits ? base::deadline_after(timeout) : start;
   const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
   const std::uint64_t origin = shipment.header.origin;
-  base::require(!writer_id || *writer_id == origin, base::Call{"ReplayShard::append_all"},
-                "writer_id is ", writer_id.value_or(0), "; allowed: ", origin,
-                ", the writer of the shipment");
   const std::shared_ptr<Remote> remote = this->remote(origin);
   AppendResult all;
   for (base::Clock::time_point until;;) {

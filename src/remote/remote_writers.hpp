@@ -77,11 +77,8 @@ class RemoteWriters {
   AppendResult append(Bytes shipment, std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
   /// Like `append`, but returns nothing if there is no place for a writer that the shipment needs.
-  /// Refuses a shipment of a writer other than `writer_id`, if that is given.
   std::optional<AppendResult> attempt(Bytes shipment, std::chrono::nanoseconds timeout,
-                                      WaitHook* hook,
-                                      std::optional<std::uint64_t> writer_id = std::nullopt)
-      REPRISE_EXCLUDES(mutex_);
+                                      WaitHook* hook) REPRISE_EXCLUDES(mutex_);
   /// The error message for a shipment whose writer has no place.
   [[nodiscard]] std::string no_writer_slot() const;
   std::size_t close(std::uint64_t writer_id) REPRISE_EXCLUDES(mutex_);

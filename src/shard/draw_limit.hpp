@@ -37,7 +37,7 @@ namespace reprise::shard {
 class DrawLimit final : public RowIndex {
  public:
   /// `times`: draws of each item; 0: no limit, and no draw is counted. Then no memory is taken and
-  /// no event has to be told, unless `outdates` says that items are exhausted all the same.
+  /// no event has to be told, unless `may_outdate` says that items are exhausted all the same.
   /// `max_partial`: chunks that may be made partial for the sake of their fronts. Exhausted items
   /// are hidden in the selection.
   DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget& budget,

@@ -112,7 +112,7 @@ class Arrivals {
   }
 
  private:
-  /// `look` looks up at most about this many steps.
+  /// `scan` looks up at most about this many steps.
   static constexpr std::uint64_t kLooks = std::uint64_t{1} << 14U;
 
   struct Steps {

@@ -28,10 +28,10 @@ class PriorityCheck {
   PriorityCheck(const Options& options, const Strategies& strategies, std::size_t slots_per_shard,
                 Findings& findings);
 
-  /// `known` has the priorities of each learner. `me` is the learner that checks: only priorities
-  /// of its own items are certain, since other learners may be updating theirs; none: all threads
-  /// stand still. `exponent` is the index in kAlphas of the exponent in force; none: it is unknown,
-  /// and draws under different locks may have different ones.
+  /// `known` has the priorities of each learner. `learner_index` is the learner that checks: only
+  /// priorities of its own items are certain, since other learners may be updating theirs; none:
+  /// all threads stand still. `exponent` is the index in kAlphas of the exponent in force; none: it
+  /// is unknown, and draws under different locks may have different ones.
   void check(const Drawn& drawn, CheckedItems items, std::span<const KnownPriorities> known,
              std::optional<std::size_t> learner_index, std::optional<std::size_t> exponent);
 

@@ -9,7 +9,7 @@ namespace stress {
 
 /// Checks the items of a batch by the rules of `test::ItemCheck`. One thread at a time.
 ///
-/// Once `cutting` is set, episodes may end early as truncated: a writer that is destroyed after
+/// Once `may_cut` is set, episodes may end early as truncated: a writer that is destroyed after
 /// `close`, or at the end of a run whose limiter holds it, truncates its episode. A draw under way
 /// may see such an episode.
 class WindowCheck {

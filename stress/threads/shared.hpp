@@ -105,7 +105,7 @@ struct Shared {
     const reprise::Options& o = replay.options();
     return o.capacity_steps + (o.max_writers + o.shards) * o.chunk_steps;
   }
-  /// Whether the actor of this number is a guest; guest_learns is the same for learners.
+  /// Whether the actor of this number is a guest; is_guest_learner is the same for learners.
   [[nodiscard]] bool is_guest_actor(std::size_t number) const {
     return number + std::min(options.guests, options.actors) >= options.actors;
   }
@@ -152,8 +152,8 @@ struct Shared {
     return static_cast<double>(replay.options().max_writers);
   }
 
-  /// `hasty`: the writer waits for room only briefly. If the rate limiter may hold writers, all of
-  /// them have a timeout, because a writer can stand still only between calls.
+  /// `short_timeout`: the writer waits for room only briefly. If the rate limiter may hold writers,
+  /// all of them have a timeout, because a writer can stand still only between calls.
   [[nodiscard]] reprise::WriterOptions writer_options(bool short_timeout, WaitWatch& watch) const;
   [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
 

@@ -17,7 +17,7 @@ struct Turns {
   std::atomic<std::uint64_t> let_in = 0;
   std::atomic<std::uint64_t> waits = 0;
   std::atomic<std::uint64_t> passed_over =
-      0;  ///< Waits during which others were let in more than `most` times.
+      0;  ///< Waits during which others were let in more than `max_allowed` times.
   std::atomic<std::uint64_t> max_let_in =
       0;  ///< The most times that others were let in during one wait.
 };

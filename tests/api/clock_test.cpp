@@ -95,6 +95,11 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   const ShipmentOutcome none = deliver(2, more);
   EXPECT_EQ(none.kind, Kind::NoWriter);
   EXPECT_NE(none.reason.find("max_writers is 2"), std::string::npos);
+  // A refused shipment under the id of process 1's writer does not make that writer process 0's.
+  const std::vector<ShipmentOf> of_another{{packers[1]->writer_id(), more.bytes()}};
+  EXPECT_EQ(
+      outcomes_of(shard.append_all(shipments_of(0, 0, of_another).bytes(), 0ns).bytes()).at(0).kind,
+      Kind::Invalid);
   EXPECT_FALSE(shard.is_silent(0));
   EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
   ahead.fetch_add(2 * 3600);

@@ -27,7 +27,7 @@ TEST(ReadPriorities, AreThoseThatWereSetAndSettingThemAgainChangesNothing) {
     const std::map<std::uint64_t, double> before = line.probabilities();
     line.replay.update_priorities(keys, read);
     EXPECT_EQ(line.probabilities(), before);
-    // More keys than `buffer::priorities` reads together (`kTogether`), in another order.
+    // More keys than `buffer::priorities` reads together (`kKeysPerBlock`), in another order.
     std::vector<ItemKey> many;
     for (std::size_t i = 0; i < 5000; ++i) {
       many.push_back(keys[i * 17 % keys.size()]);

@@ -12,7 +12,7 @@ namespace {
 using test::core_of;
 using test::NumberedBuffer;
 
-/// Calls `asked` whenever the selector's summary is read.
+/// Calls `on_summary` whenever the selector's summary is read.
 class NotifyingSelector final : public test::WrappedSelector {
  public:
   NotifyingSelector(std::unique_ptr<ShardSelector> selector,

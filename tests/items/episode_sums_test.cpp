@@ -43,7 +43,8 @@ void expect_correct_sums(NumberedBuffer& line) {
   std::vector<float> priorities(keys.size());
   ASSERT_EQ(line.replay.selector().priorities(keys, priorities), keys.size());
   const Sums sums = sums_of(line.replay, keys);
-  const Sums counts = sums_of(line.replay, keys, 1);  // Selector 1 is the `Uniform` one of `Line`.
+  const Sums counts =
+      sums_of(line.replay, keys, 1);  // Selector 1 is the `Uniform` one of `NumberedBuffer`.
   ASSERT_EQ(sums.found, keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     double after = 0.0;

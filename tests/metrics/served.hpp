@@ -73,7 +73,7 @@ inline Buckets buckets(const ServedMetrics& served, const std::string& name,
 
 constexpr const char* kReplay = "buffer=\"replay\"";
 
-/// Appends like `Line::append`, but commits through the meter.
+/// Appends like `NumberedBuffer::append`, but commits through the meter.
 inline CommitStatus append(test::NumberedBuffer& line, Meter& meter, Writer& writer,
                            std::uint64_t number, End end = End::Continue,
                            std::span<const float> priorities = {}) {

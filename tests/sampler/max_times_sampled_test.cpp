@@ -13,7 +13,7 @@ void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::ui
   }
 }
 
-/// The uniform selector that `Line` adds is not used, because its draws would count too.
+/// The uniform selector that `NumberedBuffer` adds is not used, because its draws would count too.
 TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
   for (const std::uint32_t times : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {

@@ -99,6 +99,11 @@ TEST(Autosave, SavesAlsoWhatNoStatisticCounts) {
     autosave.run(stopped.get_token());
     EXPECT_EQ(autosave.status().saves, ++saves);
   }
+  replay.set_version(3);
+  const ItemKey unknown{};
+  (void)replay.update({&unknown, 1}, value, std::array{5.0F});
+  autosave.run(stopped.get_token());
+  EXPECT_EQ(autosave.status().saves, saves) << "nothing has changed";
 }
 
 TEST(Autosave, TellsWhyASaveFailedAndTriesAgain) {

@@ -146,7 +146,7 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
   NumberedBuffer line(old);
   line.append_many(0, 50);
   Options stored = old;
-  stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
+  stored.selectors.emplace_back(Uniform{});  // `NumberedBuffer` adds it.
   stored.rate_limiter = Queue{60};
   MemoryFileSystem files(with_options(checkpoint_of(line), stored));
   const CheckpointError error =
@@ -161,7 +161,7 @@ TEST(HostileCheckpoint, AQueueWithoutALimitIsRestoredIntoABufferWithAnotherLimit
 
 TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::size_t selectors = options().selectors.size() + 1;  // `Line` adds one.
+  const std::size_t selectors = options().selectors.size() + 1;  // `NumberedBuffer` adds one.
   for (const RateLimiter& limiter :
        {RateLimiter(MinSize{}),
         RateLimiter(SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0})}) {
@@ -213,7 +213,7 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
   line.append_many(0, 150);
   const CopiedCheckpoint good = checkpoint_of(line);
   Options stored = options();
-  stored.selectors.emplace_back(Uniform{});  // `Line` adds it.
+  stored.selectors.emplace_back(Uniform{});  // `NumberedBuffer` adds it.
   const std::array<std::size_t Options::*, 4> members{
       &Options::capacity_steps, &Options::max_writers, &Options::chunk_steps, &Options::shards};
   constexpr std::array<std::size_t, 9> kNumbers{1,

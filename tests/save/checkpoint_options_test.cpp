@@ -61,7 +61,7 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   const Options& loaded = core->options();
   EXPECT_EQ(loaded.capacity_steps, saved.capacity_steps);
   EXPECT_EQ(loaded.window, saved.window);
-  ASSERT_EQ(loaded.selectors.size(), 4U);  // `Line` adds a selector.
+  ASSERT_EQ(loaded.selectors.size(), 4U);  // `NumberedBuffer` adds a selector.
   expect_same<Proportional>(loaded.selectors[0], saved.selectors[0]);
   expect_same<MinHeap>(loaded.selectors[1], saved.selectors[1]);
   expect_same<RankBased>(loaded.selectors[2], saved.selectors[2]);

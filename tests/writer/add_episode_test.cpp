@@ -9,7 +9,7 @@ struct Episode {
       : steps(count), numbers(count + 1), rewards(count, 1.0F) {
     std::iota(numbers.begin(), numbers.end(), first);
   }
-  /// The values of these steps' fields, the same that `Line::append` writes.
+  /// The values of these steps' fields, the same that `NumberedBuffer::append` writes.
   [[nodiscard]] std::vector<AnyValue> values(const NumberedBuffer& line) const {
     const auto bytes = std::as_bytes(std::span(numbers));
     return {{AnyField(line.reward), false, std::as_bytes(std::span(rewards))},

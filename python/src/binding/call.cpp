@@ -66,8 +66,8 @@ std::string Signature::without_types(const char* first) const {
   return called + "(" + all + comma + (fields_.empty() ? "" : "**" + fields_) + ")\n--\n\n";
 }
 
-/// The index of the parameter with this name, or kMost. Names written in a call are interned, so
-/// their addresses are compared first.
+/// The index of the parameter with this name, or kMaxParameters. Names written in a call are
+/// interned, so their addresses are compared first.
 std::size_t Signature::find(PyObject* name) const noexcept {
   auto found = std::ranges::find(parameters_, name, &Parameter::interned_name);
   if (found == parameters_.end()) {

@@ -119,7 +119,7 @@ class Signature {
   std::uint32_t required_ = 0;
   std::uint32_t accepts_none_ = 0;
   /// The keywords of the last call, which a call site gives as the same tuple each time, and the
-  /// index of the parameter that each one names, or kMost for a field. Guarded by the GIL.
+  /// index of the parameter that each one names, or kMaxParameters for a field. Guarded by the GIL.
   PyObject* names_ = nullptr;  ///< Outlives the interpreter.
   std::vector<std::uint16_t> parameter_indices_;
 };

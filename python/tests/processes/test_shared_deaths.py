@@ -135,8 +135,8 @@ os.waitpid(host, 0)
 
 LEAVES_NOTHING = """
 import os, sys, tempfile
-from testing.guests import hosting, kill, numbered, started, write_all
-from testing.threads import until
+from testing.guests import hosting, kill, numbered, running_child, write_all
+from testing.threads import wait_until
 from testing.children import run_python
 import reprise
 
@@ -164,7 +164,7 @@ if __name__ == "__main__":
             "guest = reprise.attach(sys.argv[1]); writer = guest.writer(); sampler = guest.sampler()\\n"
             "sampler.sample(4); writer.begin_episode(id=0); os.kill(os.getpid(), 9)\\n", address)
         assert killed.returncode == -9, killed.stderr
-        until(lambda: replay.stats()["writers"] == 0)
+        wait_until(lambda: replay.stats()["writers"] == 0)
         del guest
     replay.close()
     assert descriptors() == open_before and maps() == 0, (descriptors(), open_before, maps())

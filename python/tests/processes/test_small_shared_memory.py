@@ -18,7 +18,7 @@ import os
 import numpy as np
 import reprise
 from testing.guests import attached_guest, hosting, kill
-from testing.threads import until
+from testing.threads import wait_until
 
 assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize == 64 << 20
 SIZE = 512 << 10
@@ -28,7 +28,7 @@ replay = reprise.ReplayBuffer(schema, 160, selectors=reprise.Fifo())
 with attached_guest(replay, ring_steps=256) as guest:
     with guest.writer() as writer:  # Its rows fill 80 MiB of shared memory.
         writer.append_episode(frame=frames, reward=np.zeros(160))
-    until(lambda: len(replay) == 160)
+    wait_until(lambda: len(replay) == 160)
     batch = guest.sampler().sample(80)  # The host fills 80 MiB for this batch.
     assert (batch["frame"] == frames[:80]).all() and (batch["next_frame"] == frames[1:81]).all()
 print("works")

@@ -29,10 +29,10 @@ def test_the_address_goes_through_the_environment():
             child = run_python(
                 "import os, reprise\n"
                 "from testing.guests import write_all\n"
-                "from testing.threads import until\n"
+                "from testing.threads import wait_until\n"
                 "write_all(os.environ['REPLAY'], 0, 1000)\n"
                 "guest = reprise.attach(os.environ['REPLAY'])\n"
-                "until(lambda: guest.stats()['committed_steps'] == 1000)\n"
+                "wait_until(lambda: guest.stats()['committed_steps'] == 1000)\n"
             )
         finally:
             del os.environ["REPLAY"]

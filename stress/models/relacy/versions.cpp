@@ -79,7 +79,7 @@ struct World {
     return written;
   }
 
-  /// Models one try of storage::read_whole. Returns false if the value was not seen whole.
+  /// Models one try of storage::read_consistent. Returns false if the value was not seen whole.
   bool read(Words& seen) const {
     const auto get = [&] { seen = {Version::get(words[0]), Version::get(words[1])}; };
     return without_version() ? broken_version.try_read(get) : version.try_read(get);

@@ -51,7 +51,7 @@ class Conformance {
     bool passed_over = false;
     bool gone = false;
     bool removed = false;
-    std::optional<ItemKey> key;  ///< Set once `look` has found the item.
+    std::optional<ItemKey> key;  ///< Set once `check_buffer` has found the item.
   };
   struct Episode {
     std::uint64_t id = 0;

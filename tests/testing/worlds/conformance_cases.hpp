@@ -24,7 +24,8 @@ struct NamedStrategy {
 
 struct NamedSelector : NamedStrategy<Selector> {
   DrawRule draw_rule;
-  /// The rule of `Drawing::ByPriority`. Every selector gives items without a priority its constant.
+  /// The rule of `DrawRule::ByPriority`. Every selector gives items without a priority its
+  /// constant.
   Proportional weight_rule = {.alpha = 1.0F, .epsilon = 0.0F, .initial = InitialPriority::Constant};
 };
 using NamedWindow = NamedStrategy<Window>;

@@ -14,7 +14,7 @@ void Conformance::update() {
     auto place = std::next(items_.begin(), static_cast<std::ptrdiff_t>(rng_.below(items_.size())));
     Item& item = place->second;
     if (!item.key) {
-      continue;  // The item left before `look` found it.
+      continue;  // The item left before `check_buffer` found it.
     }
     keys.push_back(*item.key);
     priorities.push_back(random_priority());

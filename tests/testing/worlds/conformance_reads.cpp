@@ -235,7 +235,7 @@ void Conformance::remove() {
   }
 }
 
-/// Clears the buffer; `look` then checks that exactly the decided steps are gone.
+/// Clears the buffer; `check_buffer` then checks that exactly the decided steps are gone.
 void Conformance::clear() {
   replay_.clear();
   cleared_steps_ = decided_steps_;

@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// Chooses the ending by `die`, a random number from 0 to 15.
+/// Chooses the ending by `roll`, a random number from 0 to 15.
 Ending Episodes::ending(std::uint64_t roll) const noexcept {
   constexpr Ending kUsual[] = {Ending::Terminated, Ending::Truncated};
   if (!faulty_) {

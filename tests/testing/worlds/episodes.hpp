@@ -43,7 +43,7 @@ struct Episode {
 /// The episodes of all writers; every thread gets the same ones.
 class Episodes {
  public:
-  /// If `rough`, many episodes end without a commit, and simulators throw.
+  /// If `faulty`, many episodes end without a commit, and simulators throw.
   Episodes(std::uint64_t seed, bool faulty, std::uint32_t round) noexcept
       : seed_(mix(seed)), faulty_(faulty), round_(round) {}
 

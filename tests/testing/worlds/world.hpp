@@ -24,7 +24,7 @@ class World {
     bool compressed = false;
     bool mutable_columns = false;
     bool versions = false;  ///< Whether steps have the version of a policy.
-    /// Whether every write to a mutable column goes through `change`, which records it. Otherwise
+    /// Whether every write to a mutable column goes through `rewrite`, which records it. Otherwise
     /// the value of any write to the step is right.
     bool recorded = true;
   };
