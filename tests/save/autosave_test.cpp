@@ -100,8 +100,8 @@ TEST(Autosave, SavesAlsoWhatNoStatisticCounts) {
     EXPECT_EQ(autosave.status().saves, ++saves);
   }
   replay.set_version(3);
-  const ItemKey unknown{};
-  (void)replay.update({&unknown, 1}, value, std::array{5.0F});
+  const ItemKey stale = ItemKey::make(key.slot(), key.generation() + 1, key.tag());
+  (void)replay.update({&stale, 1}, value, std::array{5.0F});
   autosave.run(stopped.get_token());
   EXPECT_EQ(autosave.status().saves, saves) << "nothing has changed";
 }
