@@ -83,10 +83,12 @@ class MixtureSelector final : public ShardSelector {
                            [](double leaf) { return static_cast<std::uint32_t>(leaf); });
     weighted_.store(leaves, weights);
     std::ranges::transform(weights, weights.begin(), [this](float weight) {
-      // Weights may have grown since the scales were computed, so the product is bounded.
+      // An item that was drawn has weight, though a float may round the product to 0. Weights may
+      // have grown since the scales were computed, so it is bounded above too.
       return static_cast<float>(
-          std::min(scales_.weighted * static_cast<double>(weight) + scales_.alike,
-                   static_cast<double>(std::numeric_limits<float>::max())));
+          std::clamp(scales_.weighted * static_cast<double>(weight) + scales_.alike,
+                     static_cast<double>(std::numeric_limits<float>::min()),
+                     static_cast<double>(std::numeric_limits<float>::max())));
     });
   }
   [[nodiscard]] bool all_positive(std::span<const std::uint32_t> leaves) const noexcept override {

@@ -30,6 +30,21 @@ TEST(Mixture, BoundsImportanceWeightsHoweverFarApartPrioritiesAre) {
   }
 }
 
+TEST(Mixture, ReportsProbabilitiesOfItemsThatWeighAlmostNothing) {
+  NumberedBuffer line(SmallOptions{.selectors = {Mixture{.uniform = 0.0F, .alpha = 8.0F}}});
+  line.append(0, 1000.0F);
+  line.append(1, 0.001F);
+  line.append(2, 0.001F);
+  Sampler sampler = line.replay.sampler();
+  const SampleResult batch =
+      require_batch(sampler.sample(3, {.beta = 1.0F, .draws = Draws::WithoutReplacement}));
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_GT(batch->probabilities()[i], 0.0F);
+    EXPECT_LE(batch->probabilities()[i], 1.0F);
+    EXPECT_TRUE(std::isfinite(batch->weights()[i]));
+  }
+}
+
 TEST(Mixture, RefusesOptionsByName) {
   for (const float uniform : {-0.1F, 1.1F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal([&] { (void)Mixture{.uniform = uniform}.make_selector_rule(); },

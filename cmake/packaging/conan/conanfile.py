@@ -39,6 +39,7 @@ class Reprise(ConanFile):
     def requirements(self):
         self.requires("onetbb/[>=2021.4 <2023]")
         self.requires("highway/[>=1.0 <2]")
+        self.requires("lz4/[>=1.9 <2]")
         self.requires("zstd/[>=1.5 <2]")
         # Only headers of it are used, and programs that use reprise do not need them.
         self.requires("boost/[>=1.74 <2]", headers=True, libs=False, visible=False)
