@@ -168,14 +168,15 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     return {};
   }
   try {
-    const std::uint64_t writer = open(one.shipment, BlobKind::Shipment).origin;
+    const Shipment shipment = writers_.parse(one.shipment);
+    const std::uint64_t writer = shipment.header.origin;
     base::require(writer == one.writer_id, base::Call{"ReplayShard::append_all"}, "writer_id is ",
                   one.writer_id, "; allowed: ", writer, ", the writer of the shipment");
     {  // First, because the writer may have a place even if the call below throws.
       const base::MutexLock lock(mutex_);
       processes_[one.writer_id] = process;
     }
-    const std::optional<AppendResult> result = append(one, timeout, hook);
+    const std::optional<AppendResult> result = append(shipment, timeout, hook);
     if (!result) {
       return {.kind = Kind::NoWriter, .reason = writers_.no_writer_slot()};
     }
@@ -189,10 +190,10 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
 
 /// Appends a shipment. Nothing if there is no place for its writer, even after the writers of
 /// silent processes were closed.
-std::optional<AppendResult> Deliveries::append(const ShipmentOf& one,
+std::optional<AppendResult> Deliveries::append(const Shipment& shipment,
                                                std::chrono::nanoseconds timeout, WaitHook* hook) {
   for (;;) {
-    std::optional<AppendResult> result = writers_.attempt(one.shipment, timeout, hook);
+    std::optional<AppendResult> result = writers_.attempt(shipment, timeout, hook);
     if (result || close_silent(patience_.silent) == 0) {
       return result;
     }

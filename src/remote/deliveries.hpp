@@ -46,7 +46,7 @@ class Deliveries {
   [[nodiscard]] ShipmentOutcome take(const ShipmentOf& one, std::uint64_t process,
                                      std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
-  [[nodiscard]] std::optional<AppendResult> append(const ShipmentOf& one,
+  [[nodiscard]] std::optional<AppendResult> append(const Shipment& shipment,
                                                    std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
   std::size_t close_silent(std::chrono::nanoseconds silent) REPRISE_EXCLUDES(mutex_);

@@ -279,7 +279,7 @@ void RemoteWriters::give_back_idle() {
 }
 
 AppendResult RemoteWriters::append(Bytes blob, std::chrono::nanoseconds timeout, WaitHook* hook) {
-  const std::optional<AppendResult> result = attempt(blob, timeout, hook);
+  const std::optional<AppendResult> result = attempt(parse(blob), timeout, hook);
   if (!result) {
     base::refuse<std::runtime_error>(base::Call{"ReplayShard::append"}, no_writer_slot());
   }
@@ -291,7 +291,12 @@ std::string RemoteWriters::no_writer_slot() const {
                     ", and that many writers are alive");
 }
 
-std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nanoseconds timeout,
+Shipment RemoteWriters::parse(Bytes blob) const {
+  return parse_shipment(blob, *core_, fingerprint_);
+}
+
+std::optional<AppendResult> RemoteWriters::attempt(const Shipment& shipment,
+                                                   std::chrono::nanoseconds timeout,
                                                    WaitHook* hook) {
   base::require(timeout.count() >= 0, base::Call{"ReplayShard::append"}, "timeout is ",
                 timeout.count(), " ns; allowed: at least 0");
@@ -299,9 +304,7 @@ std::optional<AppendResult> RemoteWriters::attempt(Bytes blob, std::chrono::nano
   const base::Clock::time_point start = base::Clock::now();
   const bool waits = hook == nullptr || hook->keep_waiting(std::chrono::nanoseconds(0));
   const base::Clock::time_point deadline = waits ? base::deadline_after(timeout) : start;
-  const Shipment shipment = parse_shipment(blob, *core_, fingerprint_);
-  const std::uint64_t origin = shipment.header.origin;
-  const std::shared_ptr<Remote> remote = this->remote(origin);
+  const std::shared_ptr<Remote> remote = this->remote(shipment.header.origin);
   AppendResult all;
   for (base::Clock::time_point until;;) {
     until = hook == nullptr ? deadline : std::min(deadline, base::deadline_after(kSlice));

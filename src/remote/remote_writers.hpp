@@ -76,8 +76,10 @@ class RemoteWriters {
 
   AppendResult append(Bytes shipment, std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
+  /// Checks all bytes of a shipment, which has to outlive the result.
+  [[nodiscard]] Shipment parse(Bytes shipment) const;
   /// Like `append`, but returns nothing if there is no place for a writer that the shipment needs.
-  std::optional<AppendResult> attempt(Bytes shipment, std::chrono::nanoseconds timeout,
+  std::optional<AppendResult> attempt(const Shipment& shipment, std::chrono::nanoseconds timeout,
                                       WaitHook* hook) REPRISE_EXCLUDES(mutex_);
   /// The error message for a shipment whose writer has no place.
   [[nodiscard]] std::string no_writer_slot() const;
