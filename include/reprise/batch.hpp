@@ -57,12 +57,13 @@ class Stacks {
 /// handle of another schema throws `std::invalid_argument`.
 ///
 /// Thread safety: one thread at a time. Lifetime: independent of sampler and buffer, but the memory
-/// resource that it was made with must outlive it.
+/// resource that the batch was made with must outlive the batch.
 class Batch {
  public:
-  /// Makes a batch of n items, at least 1, whose columns the caller fills, such as from a batch of
-  /// another process; until then its contents are unspecified. In all else it equals one that a
-  /// buffer of this schema and window makes. `unique_frames` and `memory`: see `SamplerOptions`.
+  /// Makes a batch of n items, at least 1, whose columns the caller fills, for example from a batch
+  /// of another process; until then the contents are unspecified. In all else the batch equals one
+  /// that a buffer of this schema and window makes. `unique_frames` and `memory`: see
+  /// `SamplerOptions`.
   [[nodiscard]] static Batch of(const Schema& schema, const Window& window, std::size_t n,
                                 bool unique_frames = false,
                                 std::pmr::memory_resource* memory = nullptr);
@@ -96,13 +97,13 @@ class Batch {
   /// The frames of each item, each once, of a batch with `SamplerOptions::unique_frames`:
   /// [B, F + n_step, S], oldest first. The stack of `now` begins at frame 0 and that of `next` at
   /// frame `lengths()[i]`: n_step, or less where the episode ended sooner. After the frames of a
-  /// shorter window its last one is repeated. For an observation, `now` and `next` throw
-  /// `std::logic_error` if the batch has unique frames and items, and `frames` throws it if the
-  /// batch does not have unique frames.
+  /// shorter window its last frame is repeated. If a batch has unique frames and is not empty,
+  /// `now` and `next` of an observation throw `std::logic_error`; if it does not have unique
+  /// frames, `frames` throws that error.
   ///
   /// With sequences the shape is [B, F + T, S]: the stack of step t begins at frame t, and the
   /// stack of the observation after it at frame t + 1. The frames after those of a shorter item are
-  /// zero bytes; the first stacks beyond its end still show its last frames.
+  /// zero bytes; the first stacks beyond the item's end still show its last frames.
   template <Element T, bool Shaped>
   [[nodiscard]] std::span<T> frames(Field<T, Role::Observation, Shaped> field) const {
     return view_->column<T>(detail::BatchView::kFrames, field);
@@ -162,18 +163,20 @@ class Batch {
   /// With sequences and an n_step the shape is [B, T]: step t of item i has the factor for the
   /// value of the item's observation min(t + n_step, lengths()[i]). Observation 0 is the first one
   /// of `now`, and observation k > 0 is number k - 1 of `next`. The factor is 0 beyond the item's
-  /// last step. With `SequenceEnd::Continue`, if an episode ends sooner, the factor is for its last
-  /// observation: that after the first step from t on that is `terminated` or `truncated`.
+  /// last step. With `SequenceEnd::Continue`, if an episode ends sooner, the factor is for that
+  /// episode's last observation: the one after the first step from t on that is `terminated` or
+  /// `truncated`.
   [[nodiscard]] std::span<float> discounts() const {
     return {view_->discounts, size() * view_->targets};
   }
   /// Importance weights, [B]: (N * P(i))^-beta, normalised as the call asked.
   [[nodiscard]] std::span<float> weights() const { return {view_->weights, size()}; }
   /// P(i), [B]: the probability with which one draw of this call picked this item. With
-  /// `Options::max_times_sampled` that is the probability when the batch began. Items that it
-  /// exhausts are drawn no more, and others the more often: where few items have much of the
-  /// weight, sums over the batch divided by n * P(i) may be several times too large. Those of
-  /// `Draws::WithoutReplacement`, which draws no item twice, are right with a limit too.
+  /// `Options::max_times_sampled` that is the probability when the batch began. Items that the
+  /// batch exhausts (draws as often as allowed) are then drawn no more, and others the more often:
+  /// where few items have much of the weight, sums over the batch divided by n * P(i) may be
+  /// several times too large. With `Draws::WithoutReplacement`, which draws no item twice, such
+  /// sums are right with a limit too.
   [[nodiscard]] std::span<double> probabilities() const { return {view_->probabilities, size()}; }
   /// Keys for `SelectorHandle::update`, [B].
   [[nodiscard]] std::span<ItemKey> keys() const { return {view_->keys, size()}; }

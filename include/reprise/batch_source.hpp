@@ -29,28 +29,29 @@ enum class Normalise : std::uint8_t {
 enum class Draws : std::uint8_t {
   Stratified,   ///< One uniform draw from each of n equal parts of the total weight.
   Independent,  ///< n independent draws; these and stratified ones are with replacement.
-  /// n different items: each next one is drawn by weight among the rest. All of them are drawn at
-  /// one moment: the call holds all shards' locks while it draws. Needs n items of weight above 0.
+  /// n different items: each is drawn by weight among those that are left. All n are drawn at one
+  /// moment: the call holds all shards' locks while it draws. Needs n items of weight above 0.
   ///
-  /// An item's probability pi(i) to be among them depends on all weights and has no closed form.
-  /// Its value given the threshold t at which this batch was cut off, 1 - exp(-weight(i) * t),
-  /// takes the place of n * P(i): sums over the batch divided by it are unbiased for sums over the
-  /// buffer, as with P(i) in other draws (Cohen and Kaplan, "Summarizing data using bottom-k
-  /// sketches", 2007, rank conditioning for exponential ranks). Costs about 0.1 us more per item.
+  /// The probability pi(i) that item i is among the n depends on all weights and has no closed
+  /// form. In place of n * P(i), the batch reports the value of pi(i) given the threshold t at
+  /// which this batch was cut off, 1 - exp(-weight(i) * t): sums over the batch divided by that
+  /// value are unbiased for sums over the buffer, as with n * P(i) in other draws (Cohen and
+  /// Kaplan, "Summarizing data using bottom-k sketches", 2007, rank conditioning for exponential
+  /// ranks). Costs about 0.1 us more per item.
   WithoutReplacement,
   /// Passes over the buffer: each item once per pass, in an order that is shuffled anew for each. A
-  /// pass is over the items that are in the buffer when it begins. Those that arrive during it wait
-  /// for the next one; those that leave before their turn, or weigh 0 when it comes, are left out.
-  /// A batch may end one pass and begin the next, and then it may have an item twice.
+  /// pass is over the items that are in the buffer when the pass begins. Items that arrive during a
+  /// pass wait for the next one; items that leave before their turn in the pass, or weigh 0 then,
+  /// are left out. A batch may end one pass and begin the next, and may then have an item twice.
   ///
   /// All weights above 0 count alike: P(i) is 1 / (items of the pass), and every importance weight
-  /// 1. Each sampler makes its own passes, and one that resumes begins a new one. After `clear`
-  /// make a new sampler: an old one's unfinished pass counts as a pass when nothing is left of it.
-  /// Other draws of the sampler leave its pass as it is. Refused with `max_times_sampled`, and for
-  /// ordered selectors.
+  /// 1. Each sampler makes its own passes, and a sampler that resumes begins a new pass. After
+  /// `ReplayBuffer::clear` make a new sampler, because the unfinished pass of an old one counts as
+  /// a pass although nothing is left of it. Other draws of the sampler leave its pass as it is.
+  /// Refused with `max_times_sampled`, and for ordered selectors.
   ///
   /// Cost: 8 bytes per item and sampler. Beginning a pass is O(steps), with a shard's lock held for
-  /// at most 2^16 rows at a time, or a chunk. Items that have left, or weigh 0, are passed over
+  /// at most 2^16 rows at a time, or a chunk. The call skips items that have left, or weigh 0,
   /// without a look at the timeout. The items of a batch lie anywhere in memory, so in large
   /// buffers a draw costs more than a stratified one, about as much as an independent one.
   Epoch,
@@ -64,9 +65,10 @@ struct SampleOptions {
   /// Steps in the returns of this batch, 1 to the window's n_step; none: the window's. An algorithm
   /// that shortens its returns while it learns (D'Oro et al., "Sample-Efficient Reinforcement
   /// Learning by Breaking the Replay Ratio Barrier", SR-SPR, 2023; Schwarzer et al., "Bigger,
-  /// Better, Faster", BBF, 2023) makes the buffer with the largest. Items and their probabilities
-  /// stay the same; returns, discounts, the observation after an item of `Transitions` and its
-  /// length are those of a window with this n_step. Refused where the window has no returns.
+  /// Better, Faster", BBF, 2023) makes the buffer with the largest n_step. Items and their
+  /// probabilities stay the same; returns, discounts, the observation after an item of
+  /// `Transitions` and its length are those of a window with this n_step. Refused where the window
+  /// has no returns.
   std::optional<std::uint32_t> n_step = std::nullopt;
   /// Gamma per step in this batch, in [0, 1]; none: the window's. Refused as n_step is.
   std::optional<float> discount = std::nullopt;
@@ -94,14 +96,14 @@ struct SampleStatus {
                     ///< With `Unlimited`, also too few items.
   };
   Code code = Code::Ok;  ///< The outcome of the call.
-  /// Items that could be sampled at the end of the call. If there were too few, or the limiter held
-  /// the call, and items are sequences: the count that the limiter uses, see `MinSize`.
+  /// Items that could be sampled at the end of the call. With sequences, if there were too few or
+  /// the limiter held the call, the number that the limiter counts (see `MinSize`).
   std::size_t items = 0;
   /// Items that the rate limiter asks for; for a `Queue`, the items of the batch.
   std::size_t needed = 0;
   std::size_t batch = 0;  ///< Draws that the call asked for.
-  /// How many of these draws were possible, if too few: with `max_times_sampled` because items were
-  /// exhausted, and for `NothingToDraw`. Else equal to `batch`.
+  /// How many of these draws were possible: fewer than `batch` if items were exhausted
+  /// (`max_times_sampled`), or for `NothingToDraw`; otherwise equal to `batch`.
   std::size_t possible = 0;
   std::chrono::nanoseconds waited{0};  ///< Time that the call waited.
   /// Items of the batch that came from the queue of `SamplerOptions::fresh`: its first ones.
@@ -173,9 +175,9 @@ class BatchSource {
                                          std::span<const float> priorities) = 0;
   /// Throws what `sample_into` would throw for these arguments, as `std::invalid_argument`.
   virtual void check(const Batch& batch, const SampleOptions& options) const = 0;
-  /// Why a batch of n items does not come: `items`, `needed`, and as code `Closed` if none will
-  /// come any more, or `TimedOut`. The call neither allocates nor waits. `std::logic_error` in a
-  /// forked child.
+  /// Says why a batch of n items does not come: sets `items`, `needed`, and as code `Closed` if no
+  /// batch will come any more, or `TimedOut`. The call neither allocates nor waits.
+  /// `std::logic_error` in a forked child.
   [[nodiscard]] virtual SampleStatus outlook(std::size_t n) const = 0;
 
  protected:
@@ -187,8 +189,8 @@ class BatchSource {
 
 /// Draws batches ahead on a thread that the user gives it, so that the learner never waits for a
 /// draw: `std::jthread thread([&](std::stop_token stop) { prefetcher.run(stop); });`
-/// There an exception of the source would end the program: catch it where the source can throw, as
-/// a sampler does once `ReplayBuffer::set_samples_per_insert` leaves no room for batches of n.
+/// An exception that leaves such a thread ends the program: catch it if the source can throw, as a
+/// sampler does once `ReplayBuffer::set_samples_per_insert` leaves no room for batches of n.
 ///
 /// Staleness: a batch may have been drawn up to `depth` batches before it is used, so its
 /// probabilities and weights may be old, and a few more of its keys stale.
@@ -209,8 +211,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   /// Draws until stop is requested or the source is closed. Either ends a wait, a closed source
-  /// within 50 ms. If there is nothing to draw, it waits until there is. An exception of the source
-  /// ends the call and is thrown; `next` then gives what was drawn before, and after that `Closed`.
+  /// within 50 ms. While there is nothing to draw, `run` waits. An exception of the source ends the
+  /// call and is thrown; `next` then gives what was drawn before, and after that `Closed`.
   void run(std::stop_token stop);
 
   /// The next batch, valid until the next call. The result is false if no batch comes within the

@@ -26,8 +26,8 @@ class CheckpointError : public std::runtime_error {
  public:
   /// Why a save or a load failed.
   enum class Kind : std::uint8_t {
-    Damaged,      ///< The bytes are not those that were written: a checksum, a length, a count.
-    Missing,      ///< No checkpoint in the directory, or a file that one needs is not there.
+    Damaged,      ///< The bytes are not those written: a checksum, length or count is wrong.
+    Missing,      ///< The directory has no checkpoint, or a checkpoint lacks a file.
     Unsupported,  ///< Written by a newer version of reprise.
     /// The checkpoint has another schema or other options than asked for, or is too large for the
     /// address space of this machine.
@@ -41,7 +41,7 @@ class CheckpointError : public std::runtime_error {
   CheckpointError(Kind kind, const std::string& problem, const std::string& file = {},
                   std::uint64_t offset = 0, int error_number = 0);
 
-  /// Why it failed.
+  /// The kind of failure.
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
   /// The file or directory at fault, with its path; empty if there is none.
   [[nodiscard]] const std::string& file() const noexcept { return *file_; }
@@ -100,30 +100,33 @@ struct SaveOptions {
   std::size_t keep = 2;
 
   /// If true, chunks that the previous checkpoint of this buffer has are not written again, unless
-  /// values of a mutable column were replaced there. False writes everything, so that the new
+  /// values of a mutable column were replaced in them. False writes everything, so that the new
   /// checkpoint shares nothing with the others.
   ///
   /// A save that finds the files of the previous checkpoint damaged begins again, and writes
-  /// everything; `progress` then counts from 0. If the disk cannot read them (EIO), the save fails,
-  /// and the next one writes everything.
+  /// everything; `progress` then counts from 0. If the disk cannot read these files (EIO), the save
+  /// fails, and the next save writes everything.
   bool incremental = true;
 
   /// The pace of the save, in bytes of steps per second before compression; 0: as fast as it can.
-  /// A save streams the rows through the processor's caches, which slows samples of large rows;
-  /// with 100 MB/s they are hardly slower. It then takes longer, one thread writes, which sleeps
-  /// between chunks, and more chunks may be evicted before their turn: these are left out.
+  /// A save streams the rows through the processor's caches, which slows samples of large rows; at
+  /// 100 MB/s samples are hardly slower. A save with a pace takes longer: one thread writes, and
+  /// sleeps between chunks. More chunks may be evicted before the save reaches them; these are left
+  /// out.
   std::uint64_t bytes_per_second = 0;
 
-  /// Called after each chunk that was written, by the thread that wrote it; calls never overlap. It
-  /// must not save the buffer, nor wait for oneTBB. An exception that it throws ends the save.
+  /// Called after each chunk that was written, by the thread that wrote it; calls never overlap.
+  /// The function must not save the buffer, nor wait for oneTBB. An exception from it ends the
+  /// save.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
   std::function<void(const SaveProgress&)> progress = {};
 
-  /// Ends the save with `CheckpointError::Kind::Cancelled`; checked after every 256 KiB.
+  /// A stop request ends the save with `CheckpointError::Kind::Cancelled`; checked after every 256
+  /// KiB.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
 
-  /// Samplers whose random generators are saved too, for `SamplerOptions::resume`. None of them may
-  /// be in a call during the save.
+  /// Samplers whose random generators are saved too, for `SamplerOptions::resume`. None of these
+  /// samplers may be in a call during the save.
   // NOLINTNEXTLINE(readability-redundant-member-init): else g++ warns users.
   std::vector<const Sampler*> samplers = {};
 
@@ -140,14 +143,15 @@ struct SaveResult {
   std::uint64_t chunks_reused = 0;   ///< Chunks that an earlier checkpoint has already.
   /// Reused chunks that were copied, to free files that are mostly unused.
   std::uint64_t chunks_moved = 0;
-  /// Steps of chunks that were evicted before their turn, so they are not in the checkpoint.
+  /// Steps that the checkpoint lacks, because they were evicted before the save reached their
+  /// chunk.
   std::uint64_t left_out_steps = 0;
 };
 
 /// Options of an `Autosave`.
 struct AutosaveOptions {
-  /// From the beginning of one save to that of the next, above 0; a save that takes longer is
-  /// followed by the next at once. So at most the steps of about twice this are not on the disk.
+  /// Time from the beginning of one save to that of the next, above 0. If a save takes longer, the
+  /// next one follows at once. So a crash loses at most the steps of about twice this time.
   std::chrono::nanoseconds every = std::chrono::seconds(2);
   Compression compression{};           ///< As `SaveOptions::compression`.
   std::size_t keep = 2;                ///< As `SaveOptions::keep`.
@@ -159,13 +163,13 @@ struct AutosaveStatus {
   std::uint64_t saves = 0;     ///< Checkpoints that were written.
   std::uint64_t failures = 0;  ///< Saves that failed, each of which was tried again.
   SaveResult last;             ///< The last save that succeeded; `manifest` is 0 before the first.
-  std::string problem;         ///< Why the last save failed; empty if it did not.
+  std::string problem;         ///< Why the last save failed; empty if it succeeded.
 };
 
-/// Saves a buffer to a directory again and again, on a thread of the user's, as
-/// `ReplayBuffer::save` does: each save writes what is new. `Stats::unsaved_steps` says how much a
-/// crash at this moment would lose. A save that fails, for example because the disk is full, leaves
-/// the earlier checkpoints as they were and is tried again.
+/// Saves a buffer to a directory again and again, on a thread that the user gives it. Each save
+/// writes what is new, as `ReplayBuffer::save` does. `Stats::unsaved_steps` says how much a crash
+/// at this moment would lose. A save that fails, for example because the disk is full, leaves the
+/// earlier checkpoints as they were and is tried again.
 ///
 /// Thread safety: every method from any thread, but `run` from one at a time. Lifetime: may outlive
 /// the buffer; after `ReplayBuffer::restore` make another one.
@@ -178,11 +182,11 @@ class Autosave {
   Autosave(const Autosave&) = delete;
   Autosave& operator=(const Autosave&) = delete;
 
-  /// Saves until stop is requested, which ends a save under way, and then once more, at full speed.
-  /// While nothing changes it writes nothing. Errors: those of the last save, and
-  /// `std::logic_error` in a forked child.
+  /// Saves until stop is requested. The request ends a save under way; then a last save runs at
+  /// full speed. While nothing changes in the buffer, no save is written. Errors: those of the last
+  /// save, and `std::logic_error` in a forked child.
   void run(std::stop_token stop);
-  /// What was done so far.
+  /// The counts and results of the saves so far.
   [[nodiscard]] AutosaveStatus status() const;
 
  private:
@@ -198,8 +202,9 @@ struct SkippedCheckpoint {
 
 /// Options of a load.
 struct LoadOptions {
-  /// Ends the load with `CheckpointError::Kind::Cancelled`; checked after every 256 KiB while files
-  /// are verified, the first half of the work, and then before each chunk that is read.
+  /// A stop request ends the load with `CheckpointError::Kind::Cancelled`; checked after every 256
+  /// KiB while files are verified, the first half of the work, and then before each chunk that is
+  /// read.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
   /// The storage of the rows of `ReplayBuffer::load`, whatever it was when they were saved.
   /// `restore` keeps the storage of its buffer.

@@ -26,7 +26,7 @@ class Device {
  public:
   /// A queue of work on the device. Null is the default stream of CUDA.
   using Stream = void*;
-  /// An event happens when a copy has been made; it serves any number of copies in turn.
+  /// An event happens when its copy has been made; one event serves any number of copies in turn.
   using Event = void*;
 
   Device() = default;
@@ -46,7 +46,8 @@ class Device {
   virtual void free_event(Event event) noexcept = 0;
 
   /// Begins a copy from page-locked memory to the device, after all copies begun before. The event
-  /// happens when it has been made. `follow` and `wait` refer to the last copy with their event.
+  /// `made` happens when the copy has been made. `follow` and `wait` refer to the last copy with
+  /// their event.
   virtual void copy(void* to, const void* from, std::size_t bytes, Event made) = 0;
   /// Makes copies that are begun from now on wait for the work that the stream has so far.
   virtual void copy_after(Stream stream) = 0;
@@ -58,8 +59,8 @@ class Device {
 
 /// A CUDA device by its ordinal, through its primary context, which the CUDA runtime and torch use
 /// too. The driver's library is looked up by this call, so neither a build nor an installation
-/// needs CUDA. Null if there is no driver or no such device, or if it refuses; `why` then says so
-/// in a sentence.
+/// needs CUDA. Returns null if there is no driver or no such device, or if the driver refuses;
+/// `why` then gets the reason as a sentence.
 ///
 /// An error of the driver is a `std::runtime_error` that names its call and its code, for example
 /// `CUDA_ERROR_ILLEGAL_ADDRESS`. A learner's own error in its kernels may come out of any call.
@@ -68,8 +69,9 @@ class Device {
 /// Page-locked memory of a device, from which it copies in the background: for
 /// `SamplerOptions::memory` and `BatchSource::make_batch`. The device must outlive it.
 ///
-/// Errors: `std::invalid_argument` for an alignment above 256; `std::bad_alloc`. Cost: each call is
-/// one of the driver, which takes as long as a copy of megabytes, so keep the batches.
+/// Errors: `std::invalid_argument` for an alignment above 256; `std::bad_alloc`. Cost: each
+/// allocation is a call of the driver, which takes as long as a copy of megabytes, so keep the
+/// batches.
 /// Thread safety: that of its device.
 class PinnedMemory : public std::pmr::memory_resource {
  public:
@@ -98,10 +100,11 @@ class PinnedMemory : public std::pmr::memory_resource {
 ///                                             ring.at(batch->weights()));
 ///     }
 ///
-/// It has `depth` slabs, each of one batch in page-locked memory and as much on the device. The
-/// learner has one, the others are under way. A slab is filled again only when its copy has been
-/// made, and its device memory only after the work that used it: the work that `stream` has when
-/// `next` is called again. So draws miss the priorities of about the last `depth` batches.
+/// A ring has `depth` slabs, each with the page-locked memory of one batch and as much memory on
+/// the device. The learner has one slab, the others are under way. A slab is filled again only when
+/// its copy has been made, and its device memory is written again only after the learner's work on
+/// the batch: all work that `stream` has when `next` is called again. So draws miss the priorities
+/// of about the last `depth` batches.
 ///
 /// Thread safety: one thread at a time uses a ring and its device; appends and samplers go on
 /// beside it. Lifetime: its device and its source outlive it.
@@ -112,14 +115,15 @@ class DeviceRing {
   /// the source makes its batch outside the memory that it is given; `std::bad_alloc` without
   /// memory.
   DeviceRing(BatchSource& source, std::size_t n, Device& device, std::size_t depth = 3);
-  /// Waits for the copies under way. The learner's work on its batches has ended before.
+  /// Waits for the copies under way. The learner's work on the ring's batches must have ended
+  /// before.
   ~DeviceRing();
   DeviceRing(const DeviceRing&) = delete;
   DeviceRing& operator=(const DeviceRing&) = delete;
 
   /// The batch on the host and, by `at`, on the device for the work that `stream` gets from now on.
-  /// Both stay until the next call, whose stream has to have all work on the batch, or to wait for
-  /// it. Copy the keys of a batch whose priorities come later.
+  /// Both stay until the next call, whose `stream` must have all work on the batch, or wait for
+  /// that work. Copy the keys if you update the batch's priorities later.
   ///
   /// Draws ahead and begins copies as far as there are slabs. Waits as the source does only if no
   /// batch is under way, because a rate limiter may hold draws until the learner has acted. Also
@@ -152,9 +156,10 @@ class MixedSampler;
 class Sampler;
 
 /// Brings a copy of a buffer's rows in another memory up to date, so that a device makes batches by
-/// itself and nothing crosses the bus twice: draws are made on the host, and keys, weights and
-/// probabilities cross; a row crosses with the first batch that reads it. A row is what a step has:
-/// its observation, its columns, and the header of the item that begins with it.
+/// itself. Draws are made on the host, and keys, weights and probabilities cross the bus for each
+/// batch; a row crosses with the first batch that reads it, and again while its step was not
+/// complete then. A row is what a step has: its observation, its columns, and the header of the
+/// item that begins with it.
 ///
 ///     Sampler sampler = replay.sampler();
 ///     RowMirror mirror(sampler);
@@ -162,15 +167,15 @@ class Sampler;
 ///     const auto [rows, bytes] = mirror.new_rows();     // Scatter these to a copy of rows() rows;
 ///     gather(mirror.first_rows());                      // the items begin in these.
 ///
-/// The window of an item is in consecutive rows from its own on, and its frame stack in those
-/// before, however the buffer is used meanwhile. A row begins with the id of its episode, 8 bytes,
-/// and then a number of 8 bytes: position << 24 | length << 8 | terminated, of the item that begins
-/// there. `length` steps are its window, `terminated` with the last of them. Compressed
-/// observations are decompressed on their way. Mutable columns and recurrent states are not in
-/// rows: each batch has their values at the time of its draw, see `Batch::now`.
+/// The window of an item is in consecutive rows from the item's own row on, and its frame stack in
+/// the rows before, however the buffer is used meanwhile. A row begins with the id of its episode,
+/// 8 bytes, and a number of 8 bytes, position << 24 | length << 8 | terminated, of the item that
+/// begins there: its position, the steps of its window, and whether the last of them terminated the
+/// episode. Compressed observations are decompressed on the way. Mutable columns and recurrent
+/// states are not in rows: each batch has their values at the time of its draw, see `Batch::now`.
 ///
-/// Thread safety: that of the sampler; beside appends and other samplers. Lifetime: it is destroyed
-/// before the sampler, whose draws are then as before.
+/// Thread safety: that of the sampler; beside appends and other samplers. Lifetime: the mirror is
+/// destroyed before the sampler, whose draws are then as before.
 class RowMirror {
  public:
   /// How a row is laid out.
@@ -200,8 +205,8 @@ class RowMirror {
   /// How a row is laid out. It never changes.
   [[nodiscard]] const Layout& layout() const noexcept;
   /// The rows that draws since the last call have read for the first time, each once; valid until
-  /// the next call. Errors: `std::bad_alloc` if a draw found no memory for it. Then the copy counts
-  /// as empty, and the batch is not to be used.
+  /// the next call. Errors: `std::bad_alloc` if a draw found no memory for them. Then the copy
+  /// counts as empty, and the batch is not to be used.
   [[nodiscard]] NewRows new_rows();
   /// The row of the copy in which each item of the last batch begins; in a mix, each item of the
   /// part. Valid until the next draw.

@@ -75,8 +75,8 @@ struct AttachOptions {
   /// A stop request, from any thread, ends attaching, and later soon ends every wait of a call of
   /// the guest for its host. Draws and commits have options of their own for that.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// Asked every 50 ms while a call waits for the host, by several threads at once if they call. It
-  /// has to outlive the guest and its samplers. Null for no hook.
+  /// Asked every 50 ms while a call waits for the host, by several threads at once if several wait.
+  /// The hook has to outlive the guest and its samplers. Null for no hook.
   WaitHook* hook = nullptr;
 };
 
@@ -169,11 +169,11 @@ class ServiceClient {
     /// file descriptor left for the answer's memory.
     std::exception_ptr error = nullptr;
   };
-  /// The next answer that has come, in any order.
+  /// An answer that has come, in any order; nothing if there is none.
   [[nodiscard]] std::optional<Answer> take();
   /// Whether the host is gone: calls without an answer will have none.
   [[nodiscard]] bool closed() const noexcept;
-  /// Waits until `take` or `closed` of a client may have news; false after the timeout.
+  /// Waits until `take` or `closed` of a client may return another value; false after the timeout.
   static bool wait(std::span<ServiceClient* const> clients, std::chrono::nanoseconds timeout);
 
  private:

@@ -21,10 +21,10 @@ namespace process {
 class Server;
 }
 
-/// Answers a call that is not for the buffer. It should make the answer in memory of `room`, which
-/// the guest has mapped, and may keep answers and give one again. The thread in `Host::run` calls
-/// it, so it should not wait. If it throws, the guest gets the exception as
-/// `ServiceClient::Answer::error`.
+/// Answers a call that is not for the buffer. A service should make its answer in memory from
+/// `room`, which the guest has mapped, and may keep an answer and return it again. The thread in
+/// `Host::run` calls the service, so it should not wait. If the service throws, the guest gets the
+/// exception as `ServiceClient::Answer::error`.
 using Service = std::function<Blob(std::span<const std::byte> call, const BlobAllocator& room)>;
 
 /// Options of a `Host`.
@@ -40,7 +40,7 @@ struct HostOptions {
   /// one, and while the thread in `run` copies a batch, other guests wait. 1 GiB holds 32,768 items
   /// of 32 KiB each, as two stacks of 16 KiB are. 0: guests draw no batches.
   std::size_t max_batch_bytes = std::size_t{1} << 30U;
-  /// What answers the calls of each `ServiceClient`. Empty: they are refused.
+  /// Answers the calls of each `ServiceClient`. Empty: such calls are refused.
   Service service = {};  // NOLINT(readability-redundant-member-init): as above.
 };
 
@@ -49,8 +49,9 @@ struct HostOptions {
 /// A guest's writer fills memory that both processes have mapped. The thread in `run` takes its
 /// steps from there and commits them to the buffer, as an ordinary writer would: within two
 /// milliseconds, or at once for a guest that waits for room. A step that the rate limiter holds, or
-/// for which there is no room, stays there, and the guest waits once its memory is full. A guest's
-/// sampler asks over a socket; the thread draws into memory that the guest has mapped.
+/// for which there is no room, stays in the shared memory, and the guest waits once that memory is
+/// full. A guest's sampler asks over a socket; the thread draws into memory that the guest has
+/// mapped.
 ///
 /// No guest can hold up the buffer or another guest: one that dies, at any instruction, leaves the
 /// steps that it has committed, and its episodes end as truncated at the last of them; one that is
@@ -60,7 +61,7 @@ struct HostOptions {
 ///
 /// Thread safety: every method from any thread, but `run` from one at a time. Lifetime: may outlive
 /// the buffer, which then reads as closed; after `ReplayBuffer::restore` make another one.
-/// Destroying it ends every wait of its guests: they read as closed.
+/// Destroying a host ends every wait of its guests, which then read as closed.
 class Host {
  public:
   /// Guests may attach from now on, and are served once `run` runs. Errors: `std::invalid_argument`
@@ -74,9 +75,9 @@ class Host {
   [[nodiscard]] const std::string& address() const noexcept;
 
   /// Serves until stop is requested, which it notices within two milliseconds, or the buffer is
-  /// closed. What writers of guests have committed before the request is then in the buffer, as far
-  /// as there is room. Guests stay attached, and may be served by a later call. `std::system_error`
-  /// if the system refuses what it needs; `std::logic_error` in a forked child.
+  /// closed. Steps that guests have committed before the request are in the buffer when the call
+  /// returns, as far as there is room. Guests stay attached, and may be served by a later call.
+  /// `std::system_error` if the system refuses what it needs; `std::logic_error` in a forked child.
   void run(std::stop_token stop);
 
  private:

@@ -31,9 +31,9 @@ class Collectable;
 /// Each number of `Stats` is a metric, named as in the Python package, such as reprise_items and
 /// reprise_committed_steps_total. Waits have, by the label "what", the metrics reprise_waits_total,
 /// reprise_wait_timeouts_total, reprise_wait_stops_total, reprise_wait_seconds_total,
-/// reprise_wait_longest_seconds, reprise_waiting_now and reprise_waiting_for_seconds. Each has the
-/// label "buffer". The histograms reprise_call_seconds, reprise_sample_age_steps and
-/// reprise_sample_reuse have what the calls of a `Meter` see.
+/// reprise_wait_longest_seconds, reprise_waiting_now and reprise_waiting_for_seconds. Every metric
+/// has the label "buffer". The histograms reprise_call_seconds, reprise_sample_age_steps and
+/// reprise_sample_reuse show what the calls of a `Meter` measure.
 ///
 /// In a program with libtorch an Exposer fails with "Possible problem binding to port": its threads
 /// have stacks of 100 KB, less than the thread-local data of libtorch's libraries. Give a
@@ -57,8 +57,8 @@ enum class Call : std::uint8_t {
 /// of the clock, and locks that are held for a few instructions, under a microsecond where threads
 /// do not meet; a batch takes some 50 ns per item. Memory: at most some 80 bytes per step of the
 /// capacity, as steps come and are drawn, and more where episodes have few steps.
-/// Lifetime: its buffer must neither end nor be moved before it. Destroying it waits for a scrape
-/// to end, and removes its metrics. It may outlive its `Metrics`.
+/// Lifetime: a meter is destroyed before its buffer is destroyed or moved. Destroying a meter waits
+/// for a scrape to end, and removes its metrics. A meter may outlive its `Metrics`.
 class Meter {
  public:
   Meter(Meter&&) noexcept;
@@ -92,9 +92,10 @@ class Meter {
   }
 
   /// Records a batch that another call than `sample` drew. For each item it records the age, which
-  /// is how many steps `commit` has taken since the item's, and how often recorded batches had the
-  /// item, this one included. Items have no age if other calls appended them, or longer ago than
-  /// twice the capacity. Slots without an item (`ReplayBuffer::gather`) are left out.
+  /// is the number of steps that `commit` has taken since the item's, and how often recorded
+  /// batches had the item, this batch included. An item has no age if another call appended it, or
+  /// if more than twice the capacity was appended since. Slots without an item
+  /// (`ReplayBuffer::gather`) are left out.
   void observe(const Batch& batch);
 
  private:
@@ -115,8 +116,9 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// For a `prometheus::Exposer` or `Gateway`, which keep a `std::weak_ptr`: it is alive as
-  /// long as this object or a `Meter` of it. A scrape calls `ReplayBuffer::stats` of each buffer.
+  /// For a `prometheus::Exposer` or `Gateway`, which keep a `std::weak_ptr`: the collectable lives
+  /// as long as this object or a `Meter` of it. A scrape calls `ReplayBuffer::stats` of each
+  /// buffer.
   [[nodiscard]] std::shared_ptr<prometheus::Collectable> collectable() const;
 
   /// Adds a buffer; `name` is its label "buffer". `std::invalid_argument` for a name in use.

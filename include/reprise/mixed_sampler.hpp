@@ -51,11 +51,11 @@ class MixedSampler final : public BatchSource {
   /// `resume`, which names a sampler of one buffer.
   explicit MixedSampler(const std::vector<MixedPart>& parts, const SamplerOptions& options = {});
 
-  /// Draws n items in all, by the common total: `{online, demonstrations}`, or with other selectors
-  /// than the first `{online.selector(1), demonstrations}`. Errors: as above, and for a buffer
-  /// given twice, for `max_times_sampled`, for `fresh`, and for a selector whose weights mean
-  /// nothing beside those of another buffer: those that draw in an order, `RankBased`, `Recency`
-  /// and `Mixture`.
+  /// Draws n items in all, by the common total (the sum of all buffers' weights). `parts` are
+  /// `{online, demonstrations}`, or with another selector than the first `{online.selector(1),
+  /// demonstrations}`. Errors: as above, and for a buffer given twice, for `max_times_sampled`, for
+  /// `fresh`, and for a selector whose weights mean nothing beside those of another buffer: those
+  /// that draw in an order, `RankBased`, `Recency` and `Mixture`.
   MixedSampler(const std::vector<SelectorHandle>& parts, std::size_t n,
                const SamplerOptions& options = {});
 
@@ -67,9 +67,9 @@ class MixedSampler final : public BatchSource {
   /// by itself: its rate limiter admits them, and `timeout` bounds all waits together. If one part
   /// ends the call (closed, timed out, stopped, nothing to draw), `status` is that of this part,
   /// `waits_for` names it, and the items of earlier parts are kept: the next call goes on there,
-  /// with its own options for the remaining parts, or begins anew if its `n_step` or `discount` is
-  /// another one. An exception keeps these items, too. If there is a batch, `items`, `needed`,
-  /// `fresh` and `waited` of the status are sums over the parts.
+  /// with its own options for the remaining parts, or begins anew if its `n_step`, `discount` or
+  /// `gather` is another one. An exception keeps these items, too. If there is a batch, `items`,
+  /// `needed`, `fresh` and `waited` of the status are sums over the parts.
   ///
   /// With exact parts, `probabilities` and weights (N * P(i))^-beta refer to the item's own buffer,
   /// and `ByBatch` divides by the largest weight of the whole batch. In passes (`Draws::Epoch`),
@@ -77,12 +77,12 @@ class MixedSampler final : public BatchSource {
   ///
   /// By the common total, P(i) and N refer to all buffers together. The totals are read once per
   /// batch, and P(i) is the probability by those shares, even if the totals change meanwhile. With
-  /// `Stratified` a part has its share of n rounded up or down. A buffer without weight gives
-  /// nothing, and nobody waits for it; while none has any, the call waits for the first one of the
-  /// list. The call waits for a buffer with weight while its rate limiter holds samplers: `MinSize`
-  /// with its default of 1 does not. If a part loses all its weight after the totals were read, the
-  /// batch is begun anew; one that is emptied then makes the call wait for new items, as `Sampler`
-  /// does.
+  /// `Stratified` a part has its share of n rounded up or down. A buffer without weight gives no
+  /// items, and the call does not wait for it; while no buffer has weight, the call waits for the
+  /// first buffer of the list. The call waits for a buffer with weight while its rate limiter holds
+  /// samplers: `MinSize` with its default of 1 does not. If a part loses all its weight after the
+  /// totals were read, the batch is begun anew; if the part loses all its items, the call waits for
+  /// new ones, as `Sampler` does.
   ///
   /// Errors: as `Sampler::sample`, found before anything is drawn; `std::invalid_argument` for
   /// `ByBuffer` of several exact parts, which would scale each part by another factor, and for
@@ -97,17 +97,18 @@ class MixedSampler final : public BatchSource {
   [[nodiscard]] Batch make_batch(std::size_t n,
                                  std::pmr::memory_resource* memory = nullptr) const override;
 
-  /// Draws as `sample`, into the first `size()` slots of a batch from the `make_batch` of this or
-  /// of one of the buffers, with the same `unique_frames` or without. A call without a batch keeps
-  /// its items there, so the next call goes on only in the same batch, unchanged; in another one it
-  /// begins anew. Errors: also as `Sampler::sample_into`.
+  /// Draws as `sample`, into the first `size()` slots of a batch from the `make_batch` of this
+  /// sampler or of one of its buffers, with the same `unique_frames` or without. A call that gives
+  /// no batch leaves the items drawn so far in `batch`, so the next call goes on only with the same
+  /// batch, unchanged; with another batch it begins anew. Errors: also as `Sampler::sample_into`.
   SampleStatus sample_into(Batch& batch, const SampleOptions& options = {}) override;
   void check(const Batch& batch, const SampleOptions& options) const override;
   [[nodiscard]] SampleStatus outlook(std::size_t n) const override;
 
   /// Items in a batch.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// Items of each part in the batch, or in an unfinished one; parts follow each other.
+  /// The number of items of each part in the batch, or in an unfinished batch; parts follow each
+  /// other.
   [[nodiscard]] std::span<const std::size_t> counts() const noexcept;
   /// The part for which the last call that gave no batch waited.
   [[nodiscard]] std::size_t waits_for() const noexcept;
@@ -115,13 +116,14 @@ class MixedSampler final : public BatchSource {
   /// sum of the former and the least of the latter.
   [[nodiscard]] std::span<const SampleStatus> statuses() const noexcept;
 
-  /// Updates each key, in any order, by `SelectorHandle::update` of every selector that the parts
-  /// have of the key's buffer, which the key's tag names; the result counts it once. If two buffers
-  /// of exact parts share a tag, as two loads of one checkpoint do, the key's place in the batch
-  /// decides instead: the keys have to be those of one whole batch, in its order. Errors, all found
-  /// before any buffer is changed: as `SelectorHandle::update`; a key of none of the buffers; and
-  /// for buffers that share a tag, fewer keys than a batch, or any by the common total. Set
-  /// `Options::key_tag`, because two random ones are equal once in 4095.
+  /// Updates the item of each key in every selector that the parts have of the key's buffer, as
+  /// `SelectorHandle::update`. The tag of a key names its buffer, the keys may be in any order, and
+  /// the result counts each key once. If two buffers of exact parts share a tag, as two loads of
+  /// one checkpoint do, the key's place in the batch decides instead: the keys have to be those of
+  /// one whole batch, in its order. Errors, all found before any buffer is changed: as
+  /// `SelectorHandle::update`; a key of none of the buffers; and for buffers that share a tag,
+  /// other keys than a whole batch, or draws by the common total. Set `Options::key_tag`, because
+  /// two random ones are equal once in 4095.
   UpdateResult update_priorities(std::span<const ItemKey> keys,
                                  std::span<const float> priorities) override;
 

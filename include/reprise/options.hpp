@@ -23,7 +23,7 @@ struct Options {
   /// sequences at least the larger of burn_in + length and period.
   std::size_t capacity_steps = 0;
 
-  /// The rows that an item spans.
+  /// The steps that an item spans.
   Window window = Transitions{};
 
   /// How items are drawn. Several selectors keep their own weights over the same items;
@@ -31,24 +31,24 @@ struct Options {
   std::vector<Selector> selectors = {Proportional{}};
 
   /// Number of draws after which an item is exhausted: no sampler or selector draws it again. 0: no
-  /// limit. A `Queue` needs one, and `SampleToInsertRatio::samples_per_insert` is at most that. An
-  /// exhausted item stays in the buffer until it is evicted, before other items; updates of its
-  /// priority count as stale. Steps leave a chunk from its front, so an exhausted item behind one
-  /// that may be drawn again waits for it, or leaves with it. A batch waits until the items admit
-  /// as many draws as it takes. Items that a batch exhausts leave its further draws to the others,
-  /// of which `Batch::probabilities` says nothing. Costs 4 bytes per row, and a call of `sample`
-  /// holds all shards' locks while it draws.
+  /// limit. A `Queue` needs a limit, and `SampleToInsertRatio::samples_per_insert` may not exceed
+  /// it. An exhausted item stays in the buffer until it is evicted, before other items; updates of
+  /// its priority count as stale. Steps leave a chunk from its front, so an exhausted item behind
+  /// an item that may be drawn again leaves after or with that item. A batch waits until all items
+  /// together allow as many draws as the batch takes. If a batch exhausts items, its further draws
+  /// go to the others, but `Batch::probabilities` does not take that into account. Costs 4 bytes
+  /// per row, and a call of `sample` holds all shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
-  /// Versions of the policy that an item may be behind: one whose first step has a version
-  /// (`Schema::version`, which this needs) below that of `ReplayBuffer::set_version` -
-  /// max_staleness is outdated, now or on arrival. It is not drawn any more, by any sampler or
-  /// selector, and counts for no probability or total; it stays for the windows of other items and
-  /// can be gathered by its key until it is evicted, before other items, as one that is exhausted
-  /// by `max_times_sampled`. Without a value items of any version are drawn. Rate limiters count
-  /// the items that can be drawn, so samplers may wait, or find nothing, in a full buffer:
-  /// `SampleStatus::outdated` and `Stats` report it. Costs 13 bytes per row, and O(log items) for
-  /// each item once.
+  /// How many versions of the policy an item may be behind; needs `Schema::version`. An item is
+  /// outdated, now or on arrival, if the version of its first step is below that of
+  /// `ReplayBuffer::set_version` minus max_staleness. An outdated item is not drawn any more, by
+  /// any sampler or selector, and counts for no probability or total. It stays for the windows of
+  /// other items and can be gathered by its key until it is evicted, before other items, as an
+  /// exhausted item is (`max_times_sampled`). Without a value, items of any version are drawn. Rate
+  /// limiters count the items that can be drawn, so samplers may wait, or find nothing, in a full
+  /// buffer: `SampleStatus::outdated` and `Stats` report it. Costs 13 bytes per row, and O(log
+  /// items) once for each item that becomes outdated.
   std::optional<std::uint64_t> max_staleness = std::nullopt;
 
   /// Whether items can be found by episode and position, with `ReplayBuffer::episodes`. The index
@@ -68,19 +68,20 @@ struct Options {
   /// The memory of the rows: main memory, or a mapped file for buffers larger than memory.
   Storage storage = Memory{};
 
-  /// Writers alive at once. Each may hold a chunk that is allocated on top of the capacity, so this
-  /// also bounds the default chunk size. Each costs address space for 1 + shards chunks (1 + 2 *
-  /// shards with max_times_sampled or max_staleness) and about 160 to 190 bytes of bookkeeping for
-  /// each of these. A chunk's memory is taken where it is touched. A writer also has about n_step +
-  /// frame_stack, or T + frame_stack, rows of its own (and as many states of
-  /// `Schema::recurrent_state`).
+  /// Writers alive at once. Each writer may hold a chunk that is allocated on top of the capacity,
+  /// so their number also bounds the default chunk size. Each writer costs address space for 1 +
+  /// shards chunks (1 + 2 * shards with max_times_sampled or max_staleness) and about 160 to 190
+  /// bytes of bookkeeping for each of these. A chunk's memory is taken where it is touched. A
+  /// writer also has about n_step + frame_stack, or T + frame_stack, rows of its own (and as many
+  /// states of `Schema::recurrent_state`).
   std::size_t max_writers = 256;
 
   /// Rows per chunk, at least n_step + frame_stack, or T + frame_stack for sequences. 0 chooses: a
   /// quarter of the capacity spread over max_writers, within 64 and 2048 rows and at least 16
-  /// windows. A chunk is what `Fifo` and the removers evict together (see there what a slow writer
-  /// loses by large ones). When a writer moves to its next chunk in the middle of an episode it
-  /// copies one row less than that minimum, so that share of the memory is lost to context.
+  /// windows. A chunk is what `Fifo` and the removers evict together (`Fifo` says what a slow
+  /// writer loses by large chunks). When a writer moves to its next chunk in the middle of an
+  /// episode it copies one row less than that minimum there, and so much of each such chunk is no
+  /// room for new steps.
   std::size_t chunk_steps = 0;
 
   /// Independent parts, each with one lock, 1 to min(capacity_steps, 256). 0 chooses: 4, or 1 for
@@ -112,7 +113,7 @@ struct Stats {
   /// behind, exhausted and removed ones included.
   std::size_t outdated_items = 0;
   /// Items that ever became outdated since the buffer was made or loaded, without exhausted and
-  /// removed ones. Those of a checkpoint count again when it is loaded, except with
+  /// removed ones. Outdated items of a checkpoint count again when it is loaded, except with
   /// `max_times_sampled`.
   std::uint64_t ever_outdated_items = 0;
   std::uint64_t version = 0;  ///< What `ReplayBuffer::set_version` set last.
@@ -137,9 +138,9 @@ struct Stats {
   /// priorities, 3 per selector). Writers, samplers (with the queue of `SamplerOptions::fresh`) and
   /// batches are not in it, nor memory that your own selector or remover does not report.
   std::size_t touched_bytes = 0;
-  /// Bytes that the fields of `Schema::compress` take in the rows of the buffer, evicted ones in
-  /// chunks that are not free yet included. touched_bytes has them, with the memory of chunks that
-  /// are free.
+  /// Bytes that the fields of `Schema::compress` take in the rows of the buffer, also in evicted
+  /// rows whose chunks are not free yet. touched_bytes includes these bytes, and the memory of free
+  /// chunks.
   std::size_t compressed_bytes = 0;
   std::size_t uncompressed_bytes = 0;  ///< What these fields would take uncompressed.
   std::size_t file_bytes = 0;          ///< Disk space that the mapped file takes; 0 without one.
@@ -159,7 +160,7 @@ struct Stats {
 
   std::size_t guests = 0;              ///< Processes attached to a `Host` of this buffer.
   std::uint64_t dead_guest_steps = 0;  ///< Steps taken from guests after their death.
-  std::uint64_t cut_episodes = 0;      ///< Episodes that ended as truncated as their guest died.
+  std::uint64_t cut_episodes = 0;      ///< Episodes that were truncated because their guest died.
 
   double samples_per_insert = 0.0;  ///< sampled_items / committed_steps, 0 before the first.
   std::string limiter;              ///< The rate limiter's state in a sentence.

@@ -44,7 +44,7 @@ struct PackerLanes {
   std::size_t count = 1;  ///< The number of lanes: one for each shard, at least 1.
   std::size_t first = 0;  ///< Lane of the first episode, below `count`; packers should differ.
   /// After this many steps in one lane, at least 1, an episode goes on in another lane that has had
-  /// fewer steps. In the shard of that lane it begins in the middle.
+  /// fewer steps. In the shard of that lane the episode begins in its middle.
   std::size_t longest_run = ~std::size_t{0};
 };
 
@@ -62,7 +62,7 @@ class StepPacker {
  public:
   /// `schema` and `of_shards` are those of the shards' buffers; only `window`, `selectors` and
   /// `max_writers` of the options count. `writer_id`: random by default; lane i is the remote
-  /// writer of the id `writer_id` + i, and no two remote writers of a shard may share one.
+  /// writer of the id `writer_id` + i, and no two remote writers of a shard may have the same id.
   /// `std::invalid_argument` for lanes that are not allowed, and as the constructor of
   /// `ReplayBuffer`.
   StepPacker(const Schema& schema, const Options& of_shards,
@@ -79,9 +79,9 @@ class StepPacker {
   [[nodiscard]] VectorWriter vector_writer(std::size_t environments,
                                            AutoReset auto_reset = AutoReset::Disabled);
 
-  /// Packs the steps of a lane since the last call as one blob, a shipment; empty without steps and
-  /// ends of episodes. Send the shipments of a lane to one shard one after the other, and keep each
-  /// until its `append` has returned: sent again, it is not appended twice.
+  /// Packs the steps of a lane since the last call as one blob, a shipment, which is empty if there
+  /// were no steps and no ends of episodes. Send the shipments of a lane to one shard one after the
+  /// other, and keep each until its `append` has returned: sent again, it is not appended twice.
   [[nodiscard]] Blob take(std::size_t lane = 0);
 
   /// The number of steps in a shipment. `std::invalid_argument` for other bytes.
@@ -125,7 +125,7 @@ struct ShipmentOf {
 };
 /// Packs shipments of the writers of one process as one call for `ReplayShard::append_all`. An
 /// empty list only tells the shard that the process is alive. `process`: 64 bits that no other
-/// process has. `incarnation`: that of the shard that they are for; 0 for any.
+/// process has. `incarnation`: that of the shard for which the shipments are; 0 for any.
 [[nodiscard]] Blob shipments_of(std::uint64_t process, std::uint64_t incarnation,
                                 std::span<const ShipmentOf> shipments);
 
@@ -138,9 +138,9 @@ struct ShipmentOutcome {
     NoWriter,  ///< The buffer has no writer left (`Options::max_writers`).
     Closed,    ///< The buffer is closed.
     Invalid,   ///< `ReplayShard::append` threw `std::invalid_argument`.
-    System,    ///< It threw `std::system_error`.
-    Memory,    ///< It threw `std::bad_alloc`.
-    Other,     ///< It threw any other exception.
+    System,    ///< `append` threw `std::system_error`.
+    Memory,    ///< `append` threw `std::bad_alloc`.
+    Other,     ///< `append` threw any other exception.
   };
   Kind kind = Kind::Appended;  ///< Whether it was appended, or why not.
   std::size_t steps = 0;       ///< Steps appended by this call.
@@ -155,7 +155,7 @@ struct ShardState {
   std::uint64_t incarnation = 0;  ///< Names the start of the shard that answered.
   std::uint64_t committed = 0;    ///< Steps committed to the buffer.
   bool closed = false;            ///< Whether the buffer is closed.
-  bool done = false;  ///< Whether it did what was asked; not if that was for another incarnation.
+  bool done = false;  ///< Whether the call was carried out; false if for another incarnation.
 };
 /// Reads the state in an answer of `ReplayShard`.
 [[nodiscard]] ShardState state_of(std::span<const std::byte> answer);
@@ -180,9 +180,9 @@ struct DeliveryCounts {
 /// samplers.
 ///
 /// A network may deliver a call twice, also over different connections: each request and each
-/// shipment has a number, and is worked on once. One for an earlier incarnation is refused, as its
-/// keys may be of a buffer that is gone, and its steps in a checkpoint that this one was loaded
-/// from.
+/// shipment has a number, and is carried out once. A call for an earlier incarnation is refused,
+/// because its keys may be of a buffer that is gone, and its steps may be in the checkpoint that
+/// this shard was loaded from.
 ///
 /// Thread safety: every method from any thread. Exchanges exclude each other, and so do shipments
 /// of one writer: with a timeout of 0 the second one is told that there is no room. Lifetime: may
@@ -190,12 +190,12 @@ struct DeliveryCounts {
 /// Destroying it closes its remote writers.
 class ReplayShard {
  public:
-  /// Throws `std::invalid_argument` for a buffer of which no draw from several shards is
-  /// proportional: with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`; and
-  /// for one with a mutable column, whose values no request replaces. `seed`: of its draws; by
-  /// default the incarnation, because shards with one seed would draw by the same random numbers.
-  /// `incarnation`: random by default; each restart of a shard has another one, and none is 0,
-  /// which in calls means any.
+  /// Throws `std::invalid_argument` for a buffer from which several shards cannot draw in
+  /// proportion: one with `max_times_sampled`, or a selector whose law is not `Law::ByWeight`; and
+  /// for one with a mutable column, whose values no request replaces. `seed`: for the shard's
+  /// draws; by default the incarnation, because shards with one seed would draw by the same random
+  /// numbers. `incarnation`: random by default; each restart of a shard has another one, and none
+  /// is 0, which in calls means any.
   explicit ReplayShard(ReplayBuffer& buffer, std::optional<std::uint64_t> seed = std::nullopt,
                        std::optional<std::uint64_t> incarnation = std::nullopt,
                        const ShardPatience& patience = {});
@@ -207,35 +207,36 @@ class ReplayShard {
   [[nodiscard]] std::uint64_t incarnation() const noexcept;
 
   /// Appends the steps of a shipment, once for each incarnation: a shard that was loaded from a
-  /// checkpoint does not know which shipments are in it, and one whose writer was closed is known
-  /// only until 4096 others were closed after it. Each remote environment has a writer of the
-  /// buffer, so its windows go on from one shipment to the next; between two episodes that writer
-  /// is for others that need its place, also those of the same shipment. `timeout`: how long the
-  /// call may wait for room in all. `hook`, or null, is asked while it waits, every 50 ms: then the
-  /// call waits anew, behind others, and another one of the same writer may come between. So append
-  /// the shipments of a writer from one thread at a time.
+  /// checkpoint does not know which shipments the checkpoint has, and the shipments of a closed
+  /// writer are known only until 4096 other writers were closed. Each remote environment has a
+  /// writer of the buffer, so its windows go on from one shipment to the next; between two episodes
+  /// another environment may take that writer, also one of the same shipment. `timeout`: how long
+  /// the call may wait for room in all. `hook`, or null, is asked every 50 ms while the call waits.
+  /// After each question the call waits anew, behind others, and another call of the same writer
+  /// may come between. So append the shipments of a writer from one thread at a time.
   /// `std::runtime_error` beyond `Options::max_writers`; `std::system_error` as `Writer::commit`.
   AppendResult append(std::span<const std::byte> shipment,
                       std::chrono::nanoseconds timeout = kNoTimeout, WaitHook* hook = nullptr);
   /// Ends the episodes of a remote writer that has ended or is lost, as truncated at their last
   /// step in this shard, and gives its writers back. Returns how many there were. Waits for an
-  /// append of that writer that is under way. One that is never closed is remembered for ever.
+  /// append of that writer that is under way. A remote writer that is never closed is remembered
+  /// for ever.
   std::size_t close_writer(std::uint64_t writer_id);
   /// The number of remote writers that have a writer of the buffer.
   [[nodiscard]] std::size_t writers() const;
 
   /// Does what a `ShardClient` asks, once: updates first, then draws. Returns the answer, in memory
   /// of `room` if there is one, and keeps it until a later request says that the client has it. A
-  /// key that this buffer never gave is stale, as of a shard that is gone: the client may not know
-  /// yet that this one took its place. `hook`, or null, is asked while the call waits for items: it
-  /// must not call `exchange`, and draws whose wait it ends count as timed out.
-  /// `std::invalid_argument` also for a batch beyond memory.
+  /// key that this buffer never gave counts as stale, because it may be of a shard that is gone:
+  /// the client may not know yet that this shard took its place. `hook`, or null, is asked while
+  /// the call waits for items. The hook must not call `exchange`, and draws whose wait it ends
+  /// count as timed out. `std::invalid_argument` also for a batch beyond memory.
   [[nodiscard]] Blob exchange(std::span<const std::byte> request, const BlobAllocator& room = {},
                               WaitHook* hook = nullptr);
 
   /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
-  /// their outcomes; after one that failed, later ones of the same writer have the same outcome.
-  /// One whose wait `hook` ends is `Kind::TimedOut`.
+  /// their outcomes; after one that failed, later ones of the same writer have the same outcome. A
+  /// shipment whose wait `hook` ends is `Kind::TimedOut`.
   [[nodiscard]] Blob append_all(std::span<const std::byte> call,
                                 std::chrono::nanoseconds timeout = kNoTimeout,
                                 std::size_t most = ~std::size_t{0}, WaitHook* hook = nullptr);
@@ -259,7 +260,7 @@ class ReplayShard {
 
 /// What a client knows of a shard, as of its last answer.
 struct ShardTotals {
-  bool alive = false;             ///< Whether it has answered, and was not lost since.
+  bool alive = false;             ///< Whether the shard has answered, and was not lost since.
   std::uint64_t incarnation = 0;  ///< Names the start of the shard that answered.
   double total = 0.0;             ///< Sum of the weights of the client's selector.
   double min_positive = 0.0;  ///< A lower bound of the weights above 0; infinity if there is none.
@@ -286,17 +287,17 @@ struct ShardClientOptions {
 ///
 /// A shard that is lost before it has answered for a batch has no part in it: all its draws, also
 /// those that had arrived, are made again among the others, and every draw of the batch reports
-/// its probability by the sum over these. docs/design.md has the sum. A shard that answers that it
-/// has nothing to draw is left out likewise. Ask every shard in each round trip, also for no draw:
-/// whether a loss is noticed must not depend on what was drawn.
+/// its probability by the sum over the others. docs/design.md has the sum. A shard that answers
+/// that it has nothing to draw is left out likewise. Ask every shard in each round trip, also for
+/// no draw: whether a loss is noticed must not depend on what was drawn.
 ///
 /// Thread safety: one thread at a time. Cost: O(n) per batch, plus a copy of its rows.
 /// Fork: `std::logic_error` in a forked child, but for the counts.
 class ShardClient {
  public:
   /// `schema` and `of_shards` are those of the shards' buffers; only `window` and `selectors` of
-  /// the options count. `std::invalid_argument` for those that `ReplayBuffer` or `ReplayShard`
-  /// refuses.
+  /// the options count. `std::invalid_argument` for schemas and options that `ReplayBuffer` or
+  /// `ReplayShard` refuses.
   ShardClient(const Schema& schema, const Options& of_shards, std::size_t shards,
               const ShardClientOptions& options = {});
   ~ShardClient();
@@ -314,14 +315,14 @@ class ShardClient {
   /// until the ticket is finished or dropped. Returns nothing if no shard is known to have weight.
   /// Of the options, `beta`, `normalise`, `draws`, `n_step` and `discount` count;
   /// `WithoutReplacement` and `Epoch` are refused. If the batch has unique frames, each shard sends
-  /// its own once.
+  /// each of its frames once.
   [[nodiscard]] std::optional<Ticket> begin(Batch& batch, std::size_t offset, std::size_t n,
                                             const SampleOptions& options = {});
   /// What to send to a shard now: its updates, and its draws of all batches that it was not asked
-  /// for yet. `timeout`: how long the shard may wait for items, in all; over `serve` it
-  /// does not wait. If a request or its answer
-  /// may have been lost on the way, send the same bytes again, or `lose` the shard: client and
-  /// shard keep what they know of it until then, also if its batches were dropped.
+  /// for yet. `timeout`: how long the shard may wait for items, in all; over `serve` it does not
+  /// wait. If a request or its answer may have been lost on the way, send the same bytes again, or
+  /// `lose` the shard: until then client and shard keep what they know of the request, also if its
+  /// batches were dropped.
   [[nodiscard]] Blob request(std::size_t shard,
                              std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0));
   /// Takes the answer to a request, each once, in any order. Rows are copied into their batches.

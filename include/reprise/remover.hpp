@@ -17,10 +17,10 @@ class ShardChunks {
   [[nodiscard]] virtual std::uint32_t chunks() const noexcept = 0;
   /// Selectors of the buffer. O(1).
   [[nodiscard]] virtual std::size_t selectors() const noexcept = 0;
-  /// Steps of a chunk that are in the buffer: at least 1 for one that may be evicted. O(1).
+  /// Steps of a chunk that are in the buffer: at least 1 for a chunk that may be evicted. O(1).
   [[nodiscard]] virtual std::uint32_t steps(std::uint32_t chunk) const noexcept = 0;
-  /// Sum of the weights of these steps in a selector, named by its place in `Options::selectors`; 0
-  /// if there is no such chunk or selector. O(log rows of the shard).
+  /// Sum of the weights of the chunk's steps in a selector, named by its place in
+  /// `Options::selectors`; 0 if there is no such chunk or selector. O(log rows of the shard).
   [[nodiscard]] virtual double weight(std::uint32_t chunk, std::size_t selector) const noexcept = 0;
 
  protected:
@@ -49,12 +49,13 @@ class ShardRemover {
   /// A chunk may be evicted from now on: its writer has filled it, and it has steps.
   virtual void enters(std::uint32_t chunk) noexcept = 0;
   /// The chunk has no steps left. It enters again when it has been reused and filled. With
-  /// `Options::max_times_sampled` or `Options::max_staleness` it need not be the last victim.
+  /// `Options::max_times_sampled` or `Options::max_staleness` the chunk need not be the last
+  /// `victim`.
   virtual void leaves(std::uint32_t chunk) noexcept = 0;
 
-  /// The chunk whose steps are evicted next, one of those that entered and have not left: there is
-  /// at least one. Its oldest step goes first, and all others before the next call. If the answer
-  /// is no such chunk, the oldest one goes.
+  /// The chunk whose steps are evicted next: a chunk that entered and has not left, of which there
+  /// is at least one. All its steps are evicted before the next call, oldest first. If the returned
+  /// chunk is none of these, the oldest chunk goes.
   [[nodiscard]] virtual std::uint32_t victim() noexcept = 0;
 
   /// Whether `sampled` is to be called; asked once, when the buffer is made.
@@ -70,9 +71,9 @@ class Remover;
 template <class Family>
 class StrategyKind;
 
-/// A strategy for `Options::remover`: any copyable type that makes the part for a shard. It may
-/// throw `std::invalid_argument` for options that it does not allow, and then the buffer's
-/// constructor throws it. nullptr means first in, first out, as `Fifo`.
+/// A strategy for `Options::remover`: any copyable type that makes the part for a shard.
+/// `make_shard_remover` may throw `std::invalid_argument` for options that are not allowed, which
+/// the buffer's constructor passes on. nullptr means first in, first out, as `Fifo`.
 template <class T>
 concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T> &&
                           requires(const T& strategy, const ShardChunks& chunks) {
@@ -84,14 +85,15 @@ concept RemoverStrategy = !std::same_as<T, Remover> && std::copy_constructible<T
 /// Steps leave one by one and chunks one after the other, so a choice is made once per chunk. Each
 /// shard keeps its share of the capacity and chooses among its own chunks: the victim is the worst
 /// chunk of one shard, not of the buffer. Writers take their chunks from the shards in turn, so the
-/// shards hold similar data; fewer and smaller chunks per shard make the choice coarser.
+/// shards hold similar data; fewer chunks per shard make the choice coarser.
 ///
 /// The header of each remover says how old the steps that it keeps may become. Ages there are in
-/// capacities: steps committed since, divided by `Options::capacity_steps`.
+/// capacities: the number of steps committed since, divided by `Options::capacity_steps`.
 ///
 /// A chunk that its writer still fills is spared while the shard has filled ones, because nothing
-/// is known of it yet. Without filled chunks, open ones go first in, first out. (`Fifo` does not
-/// distinguish them.) So a writer that pauses keeps up to a chunk of old steps in the buffer.
+/// is known of such a chunk yet. Without filled chunks, open chunks go first in, first out. (`Fifo`
+/// treats filled and open chunks alike.) So a writer that pauses keeps up to a chunk of old steps
+/// in the buffer.
 ///
 /// With `Options::max_times_sampled` or `Options::max_staleness`, items that are exhausted or
 /// outdated go first, from any chunk that has them in front. While some are left behind items that

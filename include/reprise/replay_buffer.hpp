@@ -81,18 +81,18 @@ class SelectorHandle {
   /// O(items): a few milliseconds per million.
   void set_alpha(float alpha);
 
-  /// The exponent now: the one that `set_alpha` set last, also in the buffer whose checkpoint was
-  /// loaded, or the one of the options.
+  /// The present exponent: the one that `set_alpha` set last, before or after a checkpoint, or the
+  /// one of the options.
   /// Errors: `std::invalid_argument` for a selector without one.
   [[nodiscard]] float alpha() const;
 
   /// Multiplies the weight of every item committed before the call by a factor above 0 and at most
   /// 1. It scales weights, not priorities: a factor of x^alpha scales priorities by x. Later
-  /// priorities count in full; for a new item without a priority, the maximum in the buffer has
-  /// decayed with its item, the highest priority ever seen has not. Each product is rounded to a
-  /// float by itself: with a factor within a few 2^-24 of 1, some weights decay by up to twice as
-  /// much as asked and others by less, so decay less often by a smaller factor. A weight above 0 is
-  /// never below 2^-126 afterwards, and may still be drawn. All shards' locks are held, as in
+  /// priorities count in full. A new item without a priority gets the maximum in the buffer as it
+  /// has decayed; the highest priority ever seen does not decay. Each product is rounded to a float
+  /// by itself: with a factor within a few 2^-24 of 1, some weights decay by up to twice as much as
+  /// asked and others by less, so decay less often by a smaller factor. A weight above 0 is never
+  /// below 2^-126 afterwards, and may still be drawn. All shards' locks are held, as in
   /// `set_alpha`.
   /// Errors: `std::invalid_argument` for a factor outside (0, 1], or a selector that cannot decay:
   /// `Proportional`, `LossAdjusted` and `Mixture` can, and one of your own whose shard selectors do
@@ -103,7 +103,7 @@ class SelectorHandle {
   /// Gives every item committed before the call this raw priority, as `update` of all keys would,
   /// for example after a network was reset. Updates are not counted. All shards' locks are held, as
   /// in `set_alpha`. The highest priority ever seen stays, so with `InitialPriority::HighestSeen`
-  /// new items may weigh more than all these. Errors: those of `update`. Cost: O(items), and the
+  /// new items may weigh more than all others. Errors: those of `update`. Cost: O(items), and the
   /// cost of `ReplayBuffer::size`.
   void reset(float priority = 1.0F);
 
@@ -126,20 +126,20 @@ class SelectorHandle {
 /// Thread safety: every method from any thread. Lifetime: as `SelectorHandle`.
 class Episodes {
  public:
-  /// The key of the item that begins with a step; none if no item begins there, or it is gone or
-  /// not decided yet. Cost: a lock per shard.
+  /// The key of the item that begins with a step; nothing if no item begins there, or the item is
+  /// gone or its window is not complete yet. Cost: a lock per shard.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position);
 
   /// Sets the priorities of consecutive steps of an episode, from this position on, for the
-  /// selector with this place. Steps without an item, and those whose item is gone or not decided
+  /// selector with this place. Steps without an item, and steps whose item is gone or not complete
   /// yet, count as stale. Errors: as `SelectorHandle::update`, and `std::invalid_argument` for an
   /// unknown selector.
   UpdateResult update_priorities(std::uint64_t episode, std::uint64_t position,
                                  std::span<const float> priorities, std::size_t selector = 0);
 
   /// `ReplayBuffer::gather` of the items that begin with consecutive steps of an episode, from this
-  /// position on, into places [offset, offset + steps). An item that `find` would not find is
-  /// marked as one with a stale key is, and gets a stale key. Errors: as `ReplayBuffer::gather`.
+  /// position on, into places [offset, offset + steps). The place of an item that `find` would not
+  /// find is filled as for a stale key, and gets a stale key. Errors: as `ReplayBuffer::gather`.
   /// Cost, per 2048 steps: a lock per shard, and a search in each for each step.
   std::size_t gather(std::uint64_t episode, std::uint64_t position, std::size_t steps, Batch& batch,
                      std::size_t offset = 0);
@@ -150,27 +150,27 @@ class Episodes {
   /// comes later in the episode, such as those of ReaPER (docs/guide/items.md): of the items
   /// after it, and of all items of the episode. Weights are those of the selector with this place;
   /// with `Proportional{.alpha = 1, .epsilon = 0}` they are the raw priorities. Items that are gone
-  /// or exhausted add nothing, nor do those of an episode under way that are not decided yet. Both
-  /// sums are NaN for an item that is gone. Returns how many items are not gone.
+  /// or exhausted add nothing, nor do items of an episode under way whose windows are not complete
+  /// yet. Both sums are NaN for an item that is gone. Returns how many items are not gone.
   ///
   /// Each call computes its sums from the present weights, so they do not drift, and after[i] <=
   /// totals[i]. Beside other threads each shard's part is of one moment, but not the whole: an item
   /// that is changed meanwhile counts with the weight before or after. An episode may lie in any
-  /// number of chunks. Where a remover that chooses has taken a hole of `Options::chunk_steps`
-  /// steps out of it, what is beyond the hole is not added.
+  /// number of chunks. Where a remover other than `Fifo` has evicted `Options::chunk_steps` steps
+  /// from the middle of an episode, steps beyond that hole are not added.
   /// Errors: `std::invalid_argument` for counts that differ, a key of another buffer, or a selector
   /// that does not draw by weight alone (`Uniform`, `Proportional`, `LossAdjusted` do).
-  /// Cost, per 2048 keys: for each `Options::chunk_steps` steps of the longest episode, and twice
-  /// more, each shard's lock; in it for each key a search in the index, and where it has some of
-  /// the episode, O(log chunk_steps). Allocates nothing.
+  /// Cost, per 2048 keys: each shard's lock, once for each `Options::chunk_steps` steps of the
+  /// longest episode and twice more; under a lock, for each key a search in the index, and O(log
+  /// chunk_steps) where the shard has steps of the episode. Allocates nothing.
   // NOLINTNEXTLINE(modernize-use-nodiscard): the sums tell it too.
   std::size_t sums(std::span<const ItemKey> keys, std::span<double> after, std::span<double> totals,
                    std::size_t selector = 0) const;
 
-  /// Removes all items of an episode that were decided before the call, as `ReplayBuffer::remove`;
-  /// later ones are not removed. Returns how many were removed. Cost: the cost of
-  /// `ReplayBuffer::size`, and for each shard a pass over its index, a millisecond per million
-  /// rows.
+  /// Removes all items of an episode whose windows were complete before the call, as
+  /// `ReplayBuffer::remove`; later items are not removed. Returns how many were removed. Cost: the
+  /// cost of `ReplayBuffer::size`, and for each shard a pass over its index, a millisecond per
+  /// million rows.
   std::size_t remove(std::uint64_t episode);
 
  private:
@@ -196,8 +196,8 @@ class ReplayBuffer {
  public:
   /// Reserves address space for everything; memory is taken as steps arrive.
   /// Errors: `std::invalid_argument` naming the option, its value and what is allowed;
-  /// `std::bad_alloc` without address space; `std::system_error` naming the path without the file
-  /// or the disk space of `Options::storage`.
+  /// `std::bad_alloc` if there is not enough address space; `std::system_error`, which names the
+  /// path, if the file or the disk space of `Options::storage` cannot be had.
   ReplayBuffer(const Schema& schema, const Options& options);
   ~ReplayBuffer();
   ReplayBuffer(ReplayBuffer&&) noexcept;
@@ -236,8 +236,8 @@ class ReplayBuffer {
   ///
   /// A place whose key is stale has a length of 0 and zeros in every field; `keys` has the key all
   /// the same. `weights` is 1 for an item and 0 for a stale key, `probabilities` is 0, as nothing
-  /// was drawn: neither the rate limiter, nor `max_times_sampled`, nor a remover counts this. No
-  /// lock is held while rows are copied. The keys may be those of the batch, from the same place
+  /// was drawn: neither the rate limiter, nor `max_times_sampled`, nor a remover counts a gather.
+  /// No lock is held while rows are copied. `keys` may be the batch's own `keys()` from `offset`
   /// on. Errors, all found before anything is changed: `std::invalid_argument` for a key of another
   /// buffer, a batch of another schema or window, or places outside the batch.
   /// Cost, per 2048 keys: one lock per shard touched, and the rows copied. Allocates nothing.
@@ -250,22 +250,23 @@ class ReplayBuffer {
   ///
   /// values: one for each key, row-major, for the step with which its item begins; or, for
   /// sequences, one for each step of each window, [keys, T, ...], of which those beyond an item's
-  /// length are not read. The update is of the steps, so other windows that contain them show it
-  /// too. (Where an episode goes on in another chunk, up to T steps are stored in both: each window
-  /// shows those of its own chunk. The later chunk begins with what updates had left by then.)
-  /// Updates follow each other in the order of the keys, so the last one of a step counts. Items
-  /// that are gone are counted as stale and skipped; `Stats` counts neither.
+  /// length are not read. The update changes the steps, so other windows that contain them show it
+  /// too. (Where an episode goes on in another chunk, up to T steps are stored in both chunks, and
+  /// each window shows those of its own chunk. The later chunk begins with the values of that
+  /// moment; later updates change one of the two.) Values are written in the order of the keys, so
+  /// the last one of a step counts. Items that are gone are counted as stale and skipped; `Stats`
+  /// counts neither.
   ///
-  /// skip: the first so many steps of each window keep what they have; their values are not read.
-  /// Steps of a burn-in, whose values were only drawn, are not to undo what the item before them
-  /// was given since, or earlier in this call.
+  /// skip: the number of first steps of each window that keep their values; `values` is not read
+  /// for them. Otherwise the steps of a burn-in, whose values were only drawn, would undo what an
+  /// update of the item before them wrote since, or earlier in this call.
   ///
   /// Thread safety: beside writers, samplers and other updates. Each value is read whole, as one
   /// update left it; a batch that is drawn meanwhile may have some steps before the update and
-  /// others after it. A call waits for another one while that writes the same step, and so does
-  /// whoever reads the step then: samplers, saves, and a commit that moves to its next chunk.
-  /// Errors, all found before anything is changed: `std::invalid_argument` for a field that is no
-  /// mutable column of this schema, a size of `values` other than above, a `skip` that is not
+  /// others after it. While a call writes a step, other calls that write the step wait, and so does
+  /// whoever reads it: samplers, saves, and a commit that moves to its next chunk. Errors, all
+  /// found before anything is changed: `std::invalid_argument` for a field that is no mutable
+  /// column of this schema, a size of `values` other than above, a `skip` that is not
   /// below the number of values of a key, or a key of another buffer. Cost, per 2048 keys: one lock
   /// per shard touched, and the values copied with no lock held. Allocates nothing.
   UpdateResult update(std::span<const ItemKey> keys, AnyField field,
@@ -283,7 +284,7 @@ class ReplayBuffer {
   /// outside [0, 1], and for a window other than `Transitions` of n_step 1: the return of several
   /// steps would have to be computed again, from rewards that a batch does not have.
   [[nodiscard]] Hindsight hindsight(AnyField achieved, const HindsightOptions& options = {});
-  /// Makes it by a typed handle.
+  /// Makes a `Hindsight` by a typed handle.
   template <Element T, bool Shaped>
   [[nodiscard]] Hindsight hindsight(Field<T, Role::Observation, Shaped> achieved,
                                     const HindsightOptions& options = {}) {
@@ -291,27 +292,30 @@ class ReplayBuffer {
   }
 
   /// Sets the version of the policy that the learner has, from which `Options::max_staleness` is
-  /// counted. A lower one changes nothing; `restore` alone lowers it. It is not the highest version
-  /// among the steps, so no actor can make the steps of all others outdated.
+  /// counted. A lower version changes nothing; only `restore` lowers the version. It does not
+  /// follow the versions of steps, so no actor can make the steps of all others outdated.
   ///
-  /// Once the call has returned, no draw that begins gives an item that it made outdated; a draw
-  /// under way may, and so may a batch that a `Prefetcher` has drawn. A `Queue` has more room at
-  /// once. Errors: `std::invalid_argument` for a version below 0, and for a schema without a
-  /// version. Cost: one lock per shard, and O(log items) for each item that becomes outdated.
+  /// No draw that begins after the call has returned gives an item that the call made outdated. A
+  /// draw that was under way may give such an item, and so may a batch that a `Prefetcher` has
+  /// drawn. A `Queue` has more room at once. Errors: `std::invalid_argument` for a version below 0,
+  /// and for a schema without a version. Cost: one lock per shard, and O(log items) for each item
+  /// that becomes outdated.
   void set_version(std::int64_t version);
-  /// The highest version that `set_version` has set; 0 before, and what it was in a checkpoint.
+  /// The highest version that `set_version` has set, also before a checkpoint was saved; 0 at
+  /// first.
   [[nodiscard]] std::int64_t version() const noexcept;
 
   /// Sets `SampleToInsertRatio::samples_per_insert` for the steps inserted from now on. Earlier
   /// steps count as they did: the balance stays what it is, so a change leaves no burst of samples
-  /// and no pause. (For each writer a block of up to 64 steps may count at the ratio before, or be
-  /// given back at the new one when the writer ends: then the balance moves by that number of steps
-  /// times the change. A checkpoint made while the ratio changes may have it at another step.)
-  /// Waiting calls go by the new ratio at once. A batch that it could never let through is let
-  /// through if it waits, and refused by later calls: `std::invalid_argument`, which
-  /// `Prefetcher::run` passes on. So keep batch + samples_per_insert * block <= 2 * error_buffer.
-  /// `Stats::limiter` names the ratio that is held; `options` has the first one. A checkpoint keeps
-  /// the ratio, for `load` and for `restore` into a buffer with the same `rate_limiter`.
+  /// and no pause. (Each writer may have reserved up to 64 steps before. These count at the former
+  /// ratio, and steps given back when the writer ends are given back at the new ratio, so the
+  /// balance moves by their number times the change. A checkpoint made while the ratio changes may
+  /// have the change at another step.) Waiting calls go by the new ratio at once. A waiting batch
+  /// that the new ratio could never let through is let through, but later calls refuse such a batch
+  /// with `std::invalid_argument`, which `Prefetcher::run` passes on. So keep
+  /// batch + samples_per_insert * block <= 2 * error_buffer. `Stats::limiter` names the ratio that
+  /// is held; `options` has the first one. A checkpoint keeps the ratio, for `load` and for
+  /// `restore` into a buffer with the same `rate_limiter`.
   ///
   /// Thread safety: any thread, beside writers and samplers, as often as you like. Errors:
   /// `std::invalid_argument` for another rate limiter, and for a ratio that the constructor would
@@ -331,30 +335,31 @@ class ReplayBuffer {
   /// their keys are stale. Their steps stay for the windows of other items, and count for the
   /// capacity and in `stats().resident_steps` until they are evicted as any other; `size` does not
   /// count them. A checkpoint keeps them removed. Batches that were drawn before the call may still
-  /// hold them. A `Queue` has more room at once. Returns how many were removed; the items of other
-  /// keys, and of keys given again, were gone.
+  /// hold them. A `Queue` has more room at once. Returns how many items were removed: keys of items
+  /// that were gone do not count, nor do repeated keys.
   /// Errors: `std::invalid_argument` for a key of another buffer, before anything is changed.
   /// Cost, per 2048 keys: one lock per shard touched, and O(log items) for each key and selector.
   std::size_t remove(std::span<const ItemKey> keys);
-  /// Items in the buffer, everything committed before the call included, also exhausted items that
-  /// wait for eviction, which `stats().items` leaves out. With sequences: steps in the buffer,
-  /// but those with which a removed item begins.
+  /// The number of items in the buffer, everything committed before the call included, with
+  /// exhausted items that wait for eviction, which `stats().items` leaves out. With sequences it
+  /// is the number of steps in the buffer, but those with which a removed item begins.
   [[nodiscard]] std::size_t size() const;
 
   /// Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if
   /// it does not exist. The checkpoint has every step whose item was decided before the call and
   /// that is not evicted during it, with keys, priorities of every selector, counters, the rate
   /// limiter's state, schema and options. An episode under way is saved up to the last step that
-  /// the window of a decided item reads in the writer's present chunk; a load ends it there, as
-  /// truncated. So a save between episodes leaves nothing out, if nothing is evicted meanwhile
-  /// (`SaveResult::left_out_steps`) and no stream goes on (`SequenceEnd::Continue`): a load ends it
-  /// there. All priorities are read at one moment. Extra memory: 4 bytes per item and selector, and
-  /// one chunk while data moves out of a file that is mostly unused.
+  /// the window of a decided item reads in the writer's present chunk; a load ends the episode
+  /// there, as truncated. So a save between episodes leaves nothing out, if nothing is evicted
+  /// meanwhile (`SaveResult::left_out_steps`) and no stream goes on (`SequenceEnd::Continue`),
+  /// which a load ends in the same way. All priorities are read at one moment. Extra memory: 4
+  /// bytes per item and selector, and one chunk while data moves out of a file that is mostly
+  /// unused.
   ///
   /// The next save writes priorities, and only chunks that are new or were not full. Once the call
   /// has returned, the checkpoint survives a crash; if it throws, the earlier checkpoints are
-  /// unchanged. Writers never wait for it; samplers wait at its beginning for 1 to 2 ms per million
-  /// items, with all shards' locks held. One save at a time: a second one waits.
+  /// unchanged. Writers never wait for a save; samplers wait at its beginning for 1 to 2 ms per
+  /// million items, with all shards' locks held. One save at a time: a second one waits.
   /// Errors: `CheckpointError`, `std::invalid_argument` for options out of range, `std::bad_alloc`.
   /// docs/checkpoint_format.md describes the files.
   SaveResult save(const std::filesystem::path& directory, const SaveOptions& options = {});
@@ -365,28 +370,30 @@ class ReplayBuffer {
   /// the places of those that were alive and continue in their chunks, the first writer made in the
   /// first place if none had been destroyed. So if the save was between episodes, and not within
   /// streams, sequenced calls give the same batches as in the saved buffer, bit for bit except for
-  /// the generations of new keys. (`RankBased`, and removers other than `Fifo`, depend on what they
-  /// see from now on; a rate limiter's balance may differ by the block of inserts that each writer
-  /// had booked.) Errors: `CheckpointError`: nothing there, all damaged, or a selector or remover
-  /// of your own, which `restore` can bring back; `std::bad_alloc`; for `LoadOptions::storage` as
-  /// the constructor. Every checksum is compared before anything is used.
+  /// the generations of new keys. (`RankBased`, and removers other than `Fifo`, depend on the draws
+  /// and updates after the load; a rate limiter's balance may differ by the block of inserts that
+  /// each writer had booked.) Errors: `CheckpointError` if there is no checkpoint, all are damaged,
+  /// or a selector or remover is your own, which only `restore` can bring back; `std::bad_alloc`;
+  /// for `LoadOptions::storage` as the constructor. Every checksum is compared before anything is
+  /// used.
   [[nodiscard]] static LoadResult load(const std::filesystem::path& directory,
                                        const LoadOptions& options = {});
 
   /// Loads as `load` does, in place of the contents of this buffer. The options of the buffer have
   /// to be those of the checkpoint, except for `rate_limiter`, `episode_index`, a smaller
   /// `max_staleness` and your own strategies, which stay those of the buffer, and `key_tag`, which
-  /// becomes that of the checkpoint, as the version does, even if it falls. A `SampleToInsertRatio`
-  /// other than the saved one begins in balance, as if samples had kept up with all steps so far,
-  /// and values have to be finite where the schema of the buffer says so. Writers and samplers made
-  /// before are closed, as by `close`, and a `Hindsight` finds no new item; make new ones. If it
-  /// throws, the buffer is unchanged. It needs memory for both contents while it runs, and disk
-  /// space if rows are in a mapped file. Errors: as `load`; `CheckpointError` (`Mismatch`) names
-  /// what differs. Thread safety: no other call of this object at the same time.
+  /// becomes that of the checkpoint. The version becomes that of the checkpoint too, even if it
+  /// falls. A `SampleToInsertRatio` other than the saved one begins in balance, as if samples had
+  /// kept up with all steps so far, and values have to be finite if the schema of the buffer
+  /// requires that. Writers and samplers made before are closed, as by `close`, and a `Hindsight`
+  /// finds no new item; make new ones. If the call throws, the buffer is unchanged. It needs memory
+  /// for the old and the new contents while it runs, and disk space if rows are in a mapped file.
+  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
+  /// call of this object at the same time.
   RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
-  /// Ends every wait, now and later: samplers and writers then answer Closed. It takes a lock for a
-  /// moment, so do not call it from a signal handler.
+  /// Ends every wait, now and later: samplers and writers then answer Closed. The call takes a lock
+  /// for a moment, so do not make it in a signal handler.
   void close() noexcept;
   /// Whether `close` was called.
   [[nodiscard]] bool closed() const noexcept;
@@ -394,7 +401,7 @@ class ReplayBuffer {
   /// Counters at about this moment, without ingesting anything; takes each shard's lock briefly.
   [[nodiscard]] Stats stats() const;
 
-  /// The schema that it was made with.
+  /// The schema of the buffer.
   [[nodiscard]] const Schema& schema() const noexcept;
   /// The options with every default filled in.
   [[nodiscard]] const Options& options() const noexcept;

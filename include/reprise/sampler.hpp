@@ -26,20 +26,20 @@ struct SamplerOptions {
   /// Start of the sampler's own random generator. Sequenced calls on equal buffers with equal
   /// seeds give equal batches, bit for bit.
   std::uint64_t seed = 0;
-  /// Share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
-  /// are: an online queue in front of the selector, which draws the rest. n * fresh is rounded to
-  /// the nearest number, and is at least 1. They have the first places of the batch, oldest first:
-  /// so each item is learned from once, soon after it arrived, if fresh * samples >= inserts. Each
-  /// shard has its own queue, in which the items of a chunk stay together; the longer queue gives
-  /// more.
+  /// Share of each batch, 0 to 1, that is taken from a queue of fresh items, which nobody has drawn
+  /// before; the selector draws the rest, and what the queue lacks. n * fresh is rounded to the
+  /// nearest number, and is at least 1. Fresh items have the first places of the batch, oldest
+  /// first. So each item is learned from once, soon after it arrived, if fresh * samples >=
+  /// inserts. Each shard has its own queue, in which the items of a chunk stay together; the longer
+  /// queue gives more.
   ///
   /// An item is fresh if it arrived since the first sampler with such a share was made, until any
-  /// sampler draws it by any selector; what a checkpoint loads is not. An item that leaves before
-  /// its turn, or weighs 0 when it comes, loses it, and the selector may draw in its place. The
-  /// selector's part may give an item its first draw, too: any fresh one that was left, and with a
-  /// share of 1 the few that arrive between the two parts of a draw. As the
-  /// queue gives each item once, the P(i) that it reports is 1 / N, whatever the item weighs, and
-  /// the importance weight before it is scaled 1. Such a sampler refuses `WithoutReplacement` and
+  /// sampler draws it by any selector; items that a checkpoint loads are not fresh. An item that
+  /// leaves before its turn in the queue, or weighs 0 then, is skipped, and the selector may draw
+  /// in its place. The selector's part of a batch may have fresh items too: those that the queue
+  /// still had, and with a share of 1 the few that arrive between the two parts of a draw. As the
+  /// queue gives each item once, its items have P(i) = 1 / N, whatever they weigh, and an
+  /// importance weight of 1 before scaling. Such a sampler refuses `WithoutReplacement` and
   /// `Epoch`; it is refused for selectors that draw in an order, and with `max_times_sampled`.
   ///
   /// Cost: 1 byte per row of the buffer, and each shard's lock once more per batch.
@@ -50,8 +50,8 @@ struct SamplerOptions {
   /// of the checkpoint that the buffer was loaded from. `seed` is not used.
   std::optional<std::size_t> resume = std::nullopt;
   /// The batch holds each frame of an item once, see `Batch::frames`: with `Transitions` F + n_step
-  /// instead of 2 F of them, which saves copying where n_step < frame_stack; with sequences F + T
-  /// instead of 2 T F, which always does.
+  /// frames instead of 2 F, which saves copying where n_step < frame_stack; with sequences F + T
+  /// frames instead of 2 T F, which always saves copying.
   bool unique_frames = false;
   /// A gather of at least this many bytes is split over oneTBB's threads.
   std::size_t parallel_gather_bytes = std::size_t{4} << 20U;
@@ -60,9 +60,10 @@ struct SamplerOptions {
 /// Draws batches for one learner thread.
 ///
 /// Thread safety: one thread at a time; any number of samplers at once.
-/// Progress: takes each shard's lock for a short time: once to draw, once more if writers have news
-/// for it, and once more to give pins back if it is free. No lock is held while rows are copied.
-/// Lifetime: may outlive its buffer, which then reads as closed.
+/// Progress: takes each shard's lock for a short time: once to draw, once more if writers have
+/// published rows that the shard has not ingested, and once more to give pins back if the lock is
+/// free. No lock is held while rows are copied. Lifetime: may outlive its buffer, which then reads
+/// as closed.
 class Sampler final : public BatchSource {
  public:
   /// Draws n items into the sampler's own batch, whose contents change with the next call. The
@@ -86,8 +87,9 @@ class Sampler final : public BatchSource {
   SampleResult sample(std::size_t, const SampleOptions& = {}) && = delete;
 
   /// Draws into slots [offset, offset + n) of a batch made by `ReplayBuffer::make_batch`, with or
-  /// without unique frames, to keep two in flight or to mix buffers of one schema and window.
-  /// `ByBatch` normalises over these n. The batch's size becomes at least offset + n.
+  /// without unique frames, to keep two batches in flight, or to fill one from several buffers of
+  /// one schema and window. `ByBatch` divides by the largest weight of these n items. The batch's
+  /// size becomes at least offset + n.
   SampleStatus sample_into(Batch& batch, std::size_t offset, std::size_t n,
                            const SampleOptions& options = {});
 

@@ -12,31 +12,30 @@
 
 namespace reprise {
 
-/// What a field is for. It decides where a field may be read and written:
+/// What a field is for. The role decides where a field may be read and written:
 /// `next` takes observations only, `returns` takes rewards only.
 enum class Role : std::uint8_t {
   Observation,  ///< What the agent sees; every step also has a next observation.
   Column,       ///< Belongs to one step: action, log-probability, anything else.
   Reward,       ///< A float column that n-step returns are summed over.
   Discount,     ///< A float column in [0, 1] that multiplies into the discounts of returns.
-  /// What a recurrent network carries into a step; an item of a sequence has only that of its first
-  /// step.
+  /// What a recurrent network carries into a step; an item has only the state of its first step.
   RecurrentState,
   MutableColumn,  ///< A column whose values may be replaced while the step is stored.
-  Version,        ///< The version of the policy that made the step; its writer fills it in.
+  Version,        ///< The version of the policy that made the step; the writer fills it in.
 };
 
-/// The consequences of a role: all that buffers, batches and checkpoints ask of it.
+/// The properties of a role: all that buffers, batches and checkpoints ask of a field.
 struct RoleTraits {
   const char* name = nullptr;  ///< The name in messages.
-  bool per_item = false;       ///< Whether an item has one value, that of its first step.
-  bool has_next = false;     ///< Whether an episode's final row has it; such fields can be stacked.
-  bool has_returns = false;  ///< Whether returns are sums of it.
-  bool discounts = false;    ///< Whether it discounts returns; a schema has at most one.
-  bool is_scalar = false;    ///< Whether it has to be a float without a shape.
-  bool checked_finite = false;  ///< Whether `Schema::require_finite` checks it.
-  bool changes = false;         ///< Whether `ReplayBuffer::update` may replace its values.
-  bool stamped = false;         ///< Whether commits fill it in; a schema has at most one.
+  bool per_item = false;       ///< Whether an item has only the value of its first step.
+  bool has_next = false;  ///< Whether an episode's final row has a value; then stacks are possible.
+  bool has_returns = false;     ///< Whether returns sum the field's values up.
+  bool discounts = false;       ///< Whether the field discounts returns; a schema has at most one.
+  bool is_scalar = false;       ///< Whether the field has to be a float without a shape.
+  bool checked_finite = false;  ///< Whether `Schema::require_finite` checks the field.
+  bool changes = false;         ///< Whether `ReplayBuffer::update` may replace values.
+  bool stamped = false;         ///< Whether commits fill the field in; a schema has at most one.
 };
 
 namespace detail {
@@ -127,9 +126,9 @@ inline constexpr DType kDType = static_cast<DType>(detail::kDTypeOf<T>);
 /// Typed handle of one field, made by `Schema` and valid for every buffer of an equal schema.
 ///
 /// Shaped is false for scalars, which `Writer` gives as a reference, and true for fields with a
-/// shape, which it gives as a span. A wrong dtype, `next` of a column or `returns` of a field that
-/// is no reward does not compile. A handle of another schema throws `std::invalid_argument` if its
-/// number, dtype or role does not fit.
+/// shape, which `Writer` gives as a span. A wrong dtype, `next` of a column or `returns` of a field
+/// that is no reward does not compile. A handle of another schema throws `std::invalid_argument` if
+/// its number, dtype or role does not fit.
 template <Element T, Role R, bool Shaped>
 class Field {
  public:
@@ -160,8 +159,9 @@ inline constexpr std::uint32_t kSignature = signature(kDType<typename FieldType:
 
 /// Handle of a field whose element type is known only at run time: for simulators and bindings that
 /// learn their fields from a configuration. Its field is read and written as bytes, row-major, in
-/// the machine's byte order, aligned for the element type. `Schema` makes it, or a typed handle is
-/// converted to it. Where a typed handle would not compile, it throws `std::invalid_argument`.
+/// the machine's byte order, aligned for the element type. `Schema` makes such a handle, or a typed
+/// handle is converted to one. A call that would not compile with a typed handle throws
+/// `std::invalid_argument`.
 class AnyField {
  public:
   /// Converts a typed handle.
@@ -171,7 +171,7 @@ class AnyField {
 
   /// Number of the field in its schema, in order of declaration.
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
-  /// Its dtype, role and whether it has a shape, in one word.
+  /// The field's dtype, role and whether it has a shape, in one word.
   [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
   /// Element type.
   [[nodiscard]] DType dtype() const noexcept { return static_cast<DType>(signature_ & 0xffU); }
@@ -271,9 +271,9 @@ class Schema {
 
   /// A per-step column whose values `ReplayBuffer::update` may replace while the step is stored:
   /// latents that a learner writes back (Dreamer), reanalysed values (MuZero Reanalyse), recomputed
-  /// rewards. It is written with the step and read as any column; a reader has what was appended or
-  /// what one update wrote, never parts of two. It has no frame stack, no returns, and is never
-  /// compressed.
+  /// rewards. The column is written with the step and read as any column. A reader gets the value
+  /// that was appended or that one update wrote, never parts of two values. Such a column has no
+  /// frame stack and no returns, and is never compressed.
   ///
   /// Cost: each value takes whole words of 8 bytes, each row of a buffer with such columns 4 bytes
   /// more, and reading is a load per word instead of a `memcpy`. Every save writes the chunks in
@@ -302,25 +302,25 @@ class Schema {
   Discount discount(std::string_view name);
 
   /// The version of the policy that made the step: a column of whole numbers that the writer fills
-  /// in at each commit with what `Writer::set_version` set last, 0 before; a value that is written
-  /// through `now` for the step stays. Batches have it as any column. `Options::max_staleness`
-  /// needs it. `commit` refuses a version below 0.
+  /// in at each commit with what `Writer::set_version` set last, or 0 before the first call. A
+  /// version that the caller has written through `now` for the step stays. Batches have the version
+  /// as any column. `Options::max_staleness` needs this column. `commit` refuses a version below 0.
   PolicyVersion version(std::string_view name);
 
   /// The state that a recurrent network carries into a step, such as the h and c of an LSTM:
   /// `recurrent_state<float>("lstm", {2, 512})`. Only for sequences: an item keeps the state of
-  /// its first step, which is in the burn-in if there is one (the stored state of Kapturowski et
-  /// al., R2D2, 2019), and no other state. A buffer of `Transitions` refuses it; there, and where
-  /// the states of all steps are wanted, use a `column`.
+  /// its first step, which is in the burn-in if the window has one (the stored state of Kapturowski
+  /// et al., R2D2, 2019), and no other state. A buffer of `Transitions` refuses such a field; use a
+  /// `column` there, and where the states of all steps are wanted.
   ///
-  /// It is written through `now`, as the fields of the current step, at every step with which an
-  /// item may begin: positions that are multiples of the period, or all with
-  /// `SequenceEnd::Overlap` and `Continue`. At other steps it may be left out, and is not kept. A
-  /// batch has it as [B, S], one per item.
+  /// The state is written through `now`, as the fields of the current step, at every step with
+  /// which an item may begin: at positions that are multiples of the period, or with
+  /// `SequenceEnd::Overlap` and `Continue` at all positions. At other steps the state may be left
+  /// out, and is not kept. A batch has one state per item, [B, S].
   ///
-  /// Cost: its bytes for each item and 4 for each row, a copy at the commit that decides the item,
-  /// and, for each writer, a place for each of the T steps of a window with which an item may
-  /// begin.
+  /// Cost: the bytes of a state for each item and 4 bytes for each row, a copy at the commit that
+  /// completes the item's window, and for each writer room for the states of those of the last T
+  /// steps with which an item may begin.
   template <Element T>
   RecurrentState<T> recurrent_state(std::string_view name,
                                     std::initializer_list<std::size_t> shape) {
@@ -333,26 +333,28 @@ class Schema {
   }
 
   /// Whether commits refuse NaN and infinite values in observations and rewards of float or double:
-  /// `std::invalid_argument` names field, step and value. The step is not taken; it can be
-  /// corrected and committed. `Writer::add_transition` and `VectorWriter` refuse before they change
-  /// anything. Off by default. Costs a pass over these fields per step, about 0.05 ns per byte and
-  /// 5 ns, and nothing if it is off. Schemas that differ only in this are equal; a checkpoint keeps
-  /// it.
+  /// `std::invalid_argument` names field, step and value. The step is not taken; the caller can
+  /// correct the step and commit it. `Writer::add_transition` and `VectorWriter` refuse such values
+  /// before they change anything. Off by default. Costs a pass over these fields per step, about
+  /// 0.05 ns per byte and 5 ns, and nothing while the check is off. Schemas that differ only in
+  /// this check are equal; a checkpoint keeps it.
   void require_finite(bool on = true) noexcept { finite_ = on; }
   /// See `require_finite`.
   [[nodiscard]] bool requires_finite() const noexcept { return finite_; }
 
   /// Keeps an observation compressed in memory, losslessly, for images that resemble each other:
-  /// each is compressed by LZ4 against the first one of its chunk, so any window can be read by
-  /// itself. A frame of an Atari game (84 x 84) takes a fifth to a thirtieth. Where nothing can be
-  /// saved it is kept as it is and costs 8 bytes more. Batches, handles and everything else stay as
-  /// they are; schemas that differ only in this are equal. A buffer of an equal schema that
-  /// compresses otherwise cannot be restored from a checkpoint of this one. `Stats` has both sizes.
+  /// each image is compressed by LZ4 against the first image of its chunk, so any window can be
+  /// read by itself. A frame of an Atari game (84 x 84) takes a fifth to a thirtieth. An image that
+  /// would not get smaller is kept as it is and costs 8 bytes more. Batches, handles and everything
+  /// else stay as they are; schemas that differ only in compression are equal. But a buffer whose
+  /// schema compresses other fields cannot be restored from a checkpoint of this buffer. `Stats`
+  /// has the sizes with and without compression.
   ///
   /// Cost: `commit` compresses the next observation, 1 to 5 us for 7 KB, and at the beginning of a
-  /// chunk those that it repeats as context; sampling decompresses each frame of a window once, 0.3
-  /// to 1 us. A writer has 16 KiB more memory. In a `MappedFile` the disk space is that of the
-  /// observations as they are; what is read and written is compressed.
+  /// chunk the observations that the writer repeats from its last chunk; sampling decompresses each
+  /// frame of a window once, 0.3 to 1 us. A writer takes 16 KiB more memory. In a `MappedFile` the
+  /// disk space is that of uncompressed observations, but only compressed bytes are read and
+  /// written.
   ///
   /// Errors: `std::invalid_argument` for a field of another schema, a field that is no observation,
   /// and one of less than 512 bytes.

@@ -20,16 +20,16 @@ struct SegmentStore;
 ///   tree.sum(1, 4);               // 14 = 7 + 2 + 5
 ///   tree.find_prefix_sum(9.0);    // 2, for 1 + 7 <= 9 < 1 + 7 + 2
 ///
-/// Leaves are 0 at first and may be any finite number; those of double are at most 2^980 (about
-/// 1e295) in magnitude, so that no sum is too large. -0 is stored as 0. A range [first, last) ends
-/// before `last` and may be empty. Sums are doubles and always computed from the leaves, never
-/// corrected by differences: there is no drift, and equal leaves give equal bits whatever the
+/// Leaves are 0 at first and may be any finite number; leaves of type double are at most 2^980
+/// (about 1e295) in magnitude, so that no sum is too large. -0 is stored as 0. A range [first,
+/// last) ends before `last` and may be empty. Sums are doubles and always computed from the leaves,
+/// never corrected by differences: there is no drift, and equal leaves give equal bits whatever the
 /// history and the machine's instruction set.
 ///
 /// Thread safety: const methods from any thread while nobody changes the tree.
-/// Errors: `std::invalid_argument` naming argument, place, value and what is allowed, for a range,
-/// leaf or size that is wrong and for a value that is not finite or, after `scale` or `add`, no
-/// longer would be. Everything is checked first: a call that throws has changed nothing.
+/// Errors: `std::invalid_argument` naming argument, place, value and what is allowed, for a wrong
+/// range, leaf or size, for a value that is not finite, and for a `scale` or `add` after which a
+/// leaf would not be finite. Everything is checked first: a call that throws has changed nothing.
 /// Cost: leaves lie 64 bytes to a node and nodes have 8 children; a range costs O(log capacity) to
 /// ask and O(its leaves + log capacity) to change. Memory: that of the leaves and 30% more for
 /// float, 45% more for double, touched lazily.
@@ -87,14 +87,14 @@ class SegmentTree {
   void add(std::size_t first, std::size_t last, Leaf value);
 
   /// The leaf i on which the target falls: the sum of the leaves before i is at most the target,
-  /// and with leaf i it is above (`find_prefixsum_idx` of OpenAI Baselines). The sums of this
-  /// search are rounded as doubles are, and exact for whole leaves; the leaf found is always above
-  /// 0.
+  /// and the sum up to leaf i is above it (`find_prefixsum_idx` of OpenAI Baselines). The sums of
+  /// this search are rounded as doubles are, and exact for whole leaves; the leaf found is always
+  /// above 0.
   ///
   /// Targets are 0 to total(). The total itself falls on the last leaf above 0, and so does a
-  /// target that exceeds it by at most 1e-9 of it, because callers compute targets with rounding.
-  /// Errors: `std::invalid_argument` for another target, and if some leaf is negative or no leaf is
-  /// above 0.
+  /// target that exceeds the total by at most 1e-9 of it, because callers compute targets with
+  /// rounding. Errors: `std::invalid_argument` for another target, and if some leaf is negative or
+  /// no leaf is above 0.
   [[nodiscard]] std::size_t find_prefix_sum(double target) const;
   /// Finds leaves[i] for targets[i]. All targets go down level by level, so that cache misses
   /// overlap.

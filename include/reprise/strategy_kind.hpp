@@ -14,15 +14,15 @@
 
 namespace reprise {
 
-/// Why the library refuses a call, in parts, for code that words it differently, as the Python
-/// package does. Exceptions derived from `std::logic_error` and `std::runtime_error` that the
-/// library throws for a wrong argument or a call at the wrong time have it as a second base:
-/// `dynamic_cast<const Refusal*>(&error)`. Their `what` is the same message in the words of C++.
+/// Why the library refuses a call, in parts, for code that words the reason differently, as the
+/// Python package does. Exceptions of the library for a wrong argument or a call at the wrong time
+/// have `Refusal` as a second base class, which `dynamic_cast<const Refusal*>(&error)` finds. Their
+/// `what` returns the same message in the words of C++.
 ///
 /// Thread safety: immutable.
 class Refusal {
  public:
-  /// What a part is.
+  /// The kind of a part.
   enum class Kind : std::uint8_t {
     Text,        ///< Literal text.
     Call,        ///< "Prefetcher::next"; `what` adds ": ".
@@ -44,26 +44,26 @@ class Refusal {
   std::vector<Part> parts_;
 };
 
-/// A value of an option: whole numbers, flags and enumerators as `std::uint64_t`, others as they
-/// are.
+/// A value of an option. Whole numbers, flags and enumerators are stored as `std::uint64_t`, floats
+/// and doubles as themselves.
 using OptionValue = std::variant<std::uint64_t, float, double>;
 
-/// An option of a strategy: a member of its struct. All values are of one alternative.
+/// Describes an option of a strategy, which is a member of the strategy's struct. The default and
+/// the bounds are values of one type.
 struct StrategyOption {
   std::string_view name;  ///< The name of the member.
-  OptionValue value;      ///< Its default.
-  /// The smallest value allowed. A buffer may refuse more values, for reasons that lie in its other
-  /// options.
+  OptionValue value;      ///< The default.
+  /// The smallest value allowed. A buffer may refuse further values because of its other options.
   OptionValue min;
-  OptionValue max;  ///< The largest allowed; without a bound, the largest of the member's type.
-  /// Names of the enumerators 0, 1, 2, ...; allowed from `min` on; empty if the option is a number.
-  /// For "constant", the option `<name>_constant` has the number.
+  OptionValue max;  ///< The largest value allowed; without a bound, that of the member's type.
+  /// Names of the enumerators 0, 1, 2, ..., of which those from `min` on are allowed; empty if the
+  /// option is a number. For the enumerator "constant", the option `<name>_constant` has the
+  /// constant.
   std::span<const std::string_view> words;
 };
 
-/// A strategy by its name and its options, as its struct describes itself: for whatever reads
-/// strategies from a text, checks, shows or stores them. Family is `Selector`, `Remover`, `Window`
-/// or `RateLimiter`.
+/// The name and the options of a type of strategy, for code that reads strategies from a text,
+/// checks, shows or stores them. Family is `Selector`, `Remover`, `Window` or `RateLimiter`.
 ///
 /// Thread safety: immutable.
 template <class Family>
@@ -75,7 +75,8 @@ class StrategyKind {
   /// Reads the options of a strategy, see `values`.
   using Read = std::optional<std::vector<OptionValue>> (*)(const Family& strategy);
 
-  /// The kind has the first `count` options. `std::invalid_argument` if it is above kMaxOptions.
+  /// The kind has the first `count` of `options`. Throws `std::invalid_argument` if `count` is
+  /// above kMaxOptions.
   constexpr StrategyKind(std::string_view name, std::string_view about, const Options& options,
                          std::size_t count, Make maker, Read reader)
       : name_(name), about_(about), options_(options), count_(count), make_(maker), read_(reader) {
@@ -85,20 +86,21 @@ class StrategyKind {
     }
   }
 
-  /// The name of its type.
+  /// The name of the strategy's type.
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
-  /// A sentence or two on what it does.
+  /// A sentence or two on what the strategy does.
   [[nodiscard]] constexpr std::string_view about() const noexcept { return about_; }
   /// The options, in the order of the members.
   [[nodiscard]] constexpr std::span<const StrategyOption> options() const noexcept {
     return std::span(options_).first(count_);
   }
 
-  /// A strategy of this kind. One value per option; options without one get their defaults.
-  /// `std::invalid_argument` naming the option for a value that is not allowed.
+  /// Makes a strategy of this kind. `values`: one per option; options without a value get their
+  /// defaults. Throws `std::invalid_argument`, which names the option, for a value that is not
+  /// allowed.
   [[nodiscard]] Family make(std::span<const OptionValue> values = {}) const;
 
-  /// One value per option; nothing if the strategy is of another kind.
+  /// Returns one value per option, or nothing if the strategy is of another kind.
   [[nodiscard]] std::optional<std::vector<OptionValue>> values(const Family& strategy) const {
     return read_(strategy);
   }

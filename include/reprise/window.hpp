@@ -14,7 +14,7 @@ enum class End : std::uint8_t {
   Truncated,   ///< A limit cut it off: bootstrap from the final observation.
 };
 
-/// The frames of a stack that lie before the first step of an episode.
+/// What a stack has in place of frames before the first step of an episode.
 enum class StackStart : std::uint8_t {
   RepeatFirst,  ///< The first frame, repeated.
   Zeros,        ///< Zero bytes.
@@ -22,7 +22,7 @@ enum class StackStart : std::uint8_t {
 
 struct Transitions;
 struct Sequences;
-/// The steps that an item has.
+/// Which steps an item has.
 using Window = std::variant<Transitions, Sequences>;
 template <class Family>
 class StrategyKind;
@@ -48,32 +48,32 @@ struct Transitions {
 
 /// Treatment of the steps at the end of an episode with which no whole sequence begins.
 enum class SequenceEnd : std::uint8_t {
-  ZeroPad,  ///< Items of fewer steps, beyond which there are zero bytes.
-  Drop,     ///< No items; an episode shorter than a sequence gives none.
-  /// No items except one that ends with the episode: whole, unless the episode is shorter. An
-  /// episode that no commit ended (its writer was destroyed, or began another) has none, unless it
-  /// is shorter.
+  ZeroPad,  ///< Shorter items begin with them; missing steps are zero bytes.
+  Drop,     ///< No items begin with them; an episode shorter than T has no item.
+  /// One last item, which ends with the episode, and is whole unless the episode is shorter. An
+  /// episode that no commit ended (its writer was destroyed, or began another one) has no such
+  /// item, unless it is shorter.
   Overlap,
-  /// Items go on with the next episode of their writer: they are of its *stream*, all steps that it
-  /// commits, from the first on. Every `period` steps of it an item begins, always of T steps, and
-  /// `Batch::is_first`, `terminated` and `truncated`, [B, T], say where episodes begin and end in
-  /// it (as in DreamerV3, Hafner et al., 2023).
+  /// Items go on with the next episode of their writer. They are taken from the writer's *stream*,
+  /// all steps that it commits, from the first on: every `period` steps an item of T steps begins,
+  /// and `Batch::is_first`, `terminated` and `truncated`, [B, T], say where episodes begin and end
+  /// in the item (as in DreamerV3, Hafner et al., 2023).
   ///
-  /// The observation after a step that ended its episode is the final one of that episode, also
-  /// where the item goes on. Stacks begin anew with each episode, and returns stop at its end. An
-  /// item's episode and position are those of its first step, and so is its recurrent state, which
-  /// every step needs, as any may begin an item. A stream ends with its writer: its last steps,
-  /// fewer than T, begin no item, and neither do those under way when a checkpoint is made. An
-  /// episode that no commit ended shows as truncated in items that go on beyond it, and not in one
-  /// whose last step is its last, which was decided before.
+  /// The observation after a step that ended its episode is the final observation of that episode,
+  /// also where the item goes on. Stacks begin anew with each episode, and returns stop at its end.
+  /// An item's episode, position and recurrent state are those of its first step. Every step needs
+  /// a recurrent state, because an item may begin with any step. A stream ends with its writer, and
+  /// in a checkpoint: the last steps, fewer than T, begin no item. An episode that no commit ended
+  /// shows as truncated in items that go on beyond it, but not in an item whose last step is the
+  /// episode's last, because that item was complete before.
   ///
   /// Refused: unique frames, mirrors on a device, a `StepPacker`, T above 32767, and fields with
-  /// the names of these columns. A chunk has at least 2 T + frame_stack steps. Cost: a byte per
-  /// row, before rows are rounded up to 8, which is read for each step drawn.
+  /// the names of the three columns. A chunk has at least 2 T + frame_stack steps. Cost: a byte per
+  /// row (a row is rounded up to 8 bytes), which is read for each step drawn.
   Continue,
 };
 
-/// One item per `period` steps of an episode, or of all that a writer commits
+/// One item per `period` steps of an episode, or of all steps of a writer
 /// (`SequenceEnd::Continue`): `burn_in + length` consecutive steps, T for short,
 /// with every field, and the observation after each of them (recurrent replay as in Kapturowski et
 /// al., "Recurrent Experience Replay in Distributed RL", R2D2, 2019). Neighbours overlap if the
@@ -81,14 +81,15 @@ enum class SequenceEnd : std::uint8_t {
 /// `Schema::recurrent_state` of its first step.
 ///
 /// Every step counts for the capacity, whether an item begins with it or not: a full buffer has
-/// about capacity_steps / period items, and who needs more waits for ever (`Queue::size`, batches
-/// of it, in order, without replacement or with a limit of draws, and then `min_size`). Items of at
-/// most burn_in steps are left out. An item of fewer than T steps has zero bytes beyond them.
+/// about capacity_steps / period items. Calls that need more items than that wait for ever: batches
+/// of a `Queue`, in order, without replacement or with a limit of draws, and with such a limit
+/// `min_size`. Items of at most burn_in steps are left out. An item of fewer than T steps has zero
+/// bytes beyond its last step.
 ///
 /// With frame_stack F > 1 each step shows the stack of the F last observations of its episode, also
-/// those before the item's first step. Each is stored once. A batch with
+/// those before the item's first step. Each observation is stored once. A batch with
 /// `SamplerOptions::unique_frames` holds the T + F observations of an item once, and the stacks are
-/// views of them; without it there are 2 T F of them.
+/// views of these; a batch without unique frames holds 2 T F observations per item.
 ///
 /// Without n_step a batch has no returns; its discounts are 1, or 0 where the last step of the item
 /// ended its episode by termination; a `Discount` field is a column like any other.
@@ -96,15 +97,15 @@ enum class SequenceEnd : std::uint8_t {
 /// With n_step each step t of an item, also in the burn-in, has a return and a discount as one of
 /// `Transitions` has: R = sum over k < m of discount^k * reward[t + k], and discount^m for the
 /// value of the observation after those m steps, or 0 if a termination is among them. m is n_step,
-/// or less at the end of the item, where R stops at its last step: then only the item's own steps
-/// and the observation after them are run through a network, and no step lacks a target. To learn
-/// from whole returns alone, make `length` longer by n_step - 1 and leave out the targets of the
-/// last n_step - 1 steps where the episode goes on. Costs O(T n_step) per item and reward.
+/// or less at the end of the item, where R stops at the item's last step. So a network sees only
+/// the item's own steps and the observation after them, and no step lacks a target. To learn from
+/// whole returns alone, make `length` longer by n_step - 1 and leave out the targets of the last
+/// n_step - 1 steps where the episode goes on. Costs O(T n_step) per item and reward.
 struct Sequences {
   std::uint32_t length = 40;  ///< Steps to learn from, at least 1.
   std::uint32_t period = 20;  ///< Steps from one item's first to the next one's, at least 1.
-  std::uint32_t burn_in = 0;  ///< Steps before those; burn_in + length is at most 65535.
-  SequenceEnd end = SequenceEnd::ZeroPad;  ///< Steps at the end of an episode.
+  std::uint32_t burn_in = 0;  ///< Steps before the `length` steps; both are at most 65535 in all.
+  SequenceEnd end = SequenceEnd::ZeroPad;  ///< Treats the last steps of an episode.
   std::uint32_t n_step = 0;                ///< Steps in a return, 0 (no returns) to 65535.
   float discount = 0.99F;                  ///< Gamma per step of a return, in [0, 1].
   std::uint32_t frame_stack = 1;           ///< Observations stacked at each step, 1 to 65535.
@@ -116,13 +117,15 @@ struct Sequences {
   friend bool operator==(const Sequences&, const Sequences&) = default;
 };
 
-/// The kinds of window, with their options. A kind's place is its number in checkpoints.
+/// The kinds of window, with their options. The place of a kind in the list is its number in
+/// checkpoints.
 [[nodiscard]] std::span<const StrategyKind<Window>> windows() noexcept;
 
-// Consequences of a window, for code that writes or reads whole episodes. A window that no buffer
-// takes throws `std::invalid_argument`.
+// What follows from a window, for code that writes or reads whole episodes. These functions throw
+// `std::invalid_argument` for a window that no buffer takes.
 
-/// T, if a batch has each step of an item, or 0, if it has the first one.
+/// T if a batch has every step of an item (`Sequences`), 0 if it has only the first
+/// (`Transitions`).
 [[nodiscard]] std::uint32_t sequence_steps(const Window& window);
 /// Whether items go on with the next episode of their writer (`SequenceEnd::Continue`).
 [[nodiscard]] bool continues(const Window& window);
@@ -130,10 +133,11 @@ struct Sequences {
 [[nodiscard]] bool has_returns(const Window& window);
 /// Items begin only with steps whose position in the episode is a multiple of this.
 [[nodiscard]] std::uint32_t item_every(const Window& window);
-/// The number of items that an episode of `steps` steps has decided: all of them if the last commit
-/// ended it, and with `End::Continue` those whose window is whole. With `SequenceEnd::Continue` it
-/// is that of the first episode of a stream; a later one decides as many as there are multiples of
-/// the period from the stream's first undecided step on whose T steps are there.
+/// The number of items that an episode has after `steps` steps: all of its items if the last commit
+/// ended it, and with `End::Continue` those whose windows are complete. With
+/// `SequenceEnd::Continue` this is right for the first episode of a stream. Each later one
+/// completes an item for every multiple of the period, from the first step of the stream that has
+/// no item yet, whose T steps are there.
 [[nodiscard]] std::size_t items_of_episode(const Window& window, std::size_t steps, End end);
 
 /// Options of `sequence_priorities`.
@@ -145,8 +149,8 @@ struct SequencePriorityOptions {
 /// Computes priorities of sequences for `SelectorHandle::update`, [B], from TD errors, [B,
 /// T] row-major. Item i gets eta * max + (1 - eta) * mean of the absolute errors of its steps
 /// burn_in to lengths[i] - 1 (Kapturowski et al., "Recurrent Experience Replay in Distributed RL",
-/// R2D2, 2019, section 2.3), or 0 if it has no such steps. Other errors, such as padding, are not
-/// read. `lengths` come from a batch; B is their count and T the count of errors over B.
+/// R2D2, 2019, section 2.3), or 0 if the item has no such steps. Other errors, such as padding, are
+/// not read. `lengths` come from a batch; B is their count and T the count of errors over B.
 ///
 /// A NaN or infinite error makes the priority NaN or infinite, and `update_priorities` refuses it
 /// by its index.

@@ -40,11 +40,11 @@ struct WriterDeleter {
 struct WriterOptions {
   /// How long `commit` may wait for room for its step: for a free chunk, or for the rate limiter.
   std::chrono::nanoseconds timeout = kNoTimeout;
-  /// Ends such a wait soon after stop is requested, from any thread. After that no commit waits, as
-  /// with a timeout of 0; a step for which there is room is still committed.
+  /// Ends a wait of `commit` soon after stop is requested, from any thread. After that no commit
+  /// waits, as with a timeout of 0; a step for which there is room is still committed.
   std::stop_token stop = {};  // NOLINT(readability-redundant-member-init): else g++ warns users.
-  /// The hook, or null, is asked while a commit waits. It must outlive the writer. A commit that it
-  /// ends is `Stopped`.
+  /// The hook, or null, is asked while a commit waits. It must outlive the writer. A commit whose
+  /// wait the hook ends is `Stopped`.
   WaitHook* hook = nullptr;
 };
 
@@ -52,7 +52,7 @@ struct WriterOptions {
 /// is not, and the call may be repeated.
 enum class CommitStatus : std::uint8_t {
   Committed,  ///< The step is taken.
-  TimedOut,   ///< There was no room for it within the timeout.
+  TimedOut,   ///< There was no room for the step within the timeout.
   Stopped,    ///< `WriterOptions::stop` or `hook` ended the wait for room.
   Closed,     ///< The buffer is closed.
 };
@@ -93,26 +93,28 @@ template <Element T>
 /// Appends the steps of one environment, written straight into the buffer's memory.
 ///
 /// Thread safety: one thread at a time (builds with REPRISE_DCHECK detect overlapping calls).
-/// Progress: every call is lock-free, except while no chunk is free or the rate limiter holds: then
-/// `commit` waits up to the timeout, and `begin_episode` in an episode and the destructor up to a
-/// second for a chunk to decide open items in. A slow or dead writer stalls nobody else.
+/// Progress: every call is lock-free, except while no chunk is free or the rate limiter holds. Then
+/// `commit` waits up to the timeout. `begin_episode` in an episode and the destructor wait up to a
+/// second for a chunk, because they complete the open items of the episode. A slow or dead writer
+/// stalls nobody else.
 /// Lifetime: may outlive its buffer, which then reads as closed. Destroying a writer, or beginning
 /// an episode within one, ends the episode as truncated at the last commit; a step that was not
 /// committed was never there. Where no chunk can be had for a second, or the disk of a mapped file
 /// is full, a destructor drops the steps whose windows were not complete. In a stream
-/// (`SequenceEnd::Continue`) neither call waits, because it decides no item.
+/// (`SequenceEnd::Continue`) neither call waits, because neither completes an item.
 class Writer {
  public:
-  /// Starts an episode: write the first observation through `now` next. Within an episode, with
-  /// rows in a mapped file, throws `std::system_error` if there is no disk space to decide the open
-  /// items in; then the episode goes on, and the call can be repeated.
+  /// Starts an episode, whose first observation is then to be written through `now`. An episode
+  /// under way ends as truncated. If ending it takes a new chunk of a mapped file and the disk is
+  /// full, the call throws `std::system_error`; then the episode goes on, and the call can be
+  /// repeated.
   void begin_episode();
 
   /// The current step's field: a reference to a scalar, a span over a shaped field (row-major).
   /// At the start of an episode its observations are to be written; after the first commit they
-  /// are what `next` was, and must not be changed. A recurrent state may be left out where no item
-  /// can begin (`Schema::recurrent_state`). Valid until `commit` or `begin_episode`.
-  /// Throws `std::logic_error` outside an episode.
+  /// have the values of `next`, and must not be changed. A recurrent state may be left out where no
+  /// item can begin (`Schema::recurrent_state`). Valid until `commit` or `begin_episode`. Throws
+  /// `std::logic_error` outside an episode.
   template <Element T, Role R, bool Shaped>
   [[nodiscard]] std::conditional_t<Shaped, std::span<T>, T&> now(Field<T, R, Shaped> field) {
     return rows_->access<detail::RowView::kNow>(field);
@@ -135,9 +137,10 @@ class Writer {
     return rows_->access(detail::RowView::kNext, field);
   }
 
-  /// Items that a commit with this end would decide now, and so the number of priorities that it
-  /// takes. With `Continue` that is 1 once the episode has n_step steps, else 0; at an end it is
-  /// all open items. With sequences only steps with which an item begins count.
+  /// The number of items that a commit with this `end` would decide (whose windows it would
+  /// complete), and so the number of priorities that it takes. With `Continue` it is 1 once the
+  /// episode has n_step steps, else 0; with another end it is the number of all open items. With
+  /// sequences only steps with which an item begins count.
   [[nodiscard]] std::size_t completing(End end) const;
 
   /// Checks the priorities for a whole episode of `steps` steps, as its commits would take them one
@@ -146,13 +149,13 @@ class Writer {
   // NOLINTNEXTLINE(modernize-use-nodiscard): may be called for what it throws alone.
   std::size_t check_episode(std::size_t steps, End end, std::span<const float> priorities) const;
 
-  /// Appends the current step; next becomes now. Each item that it decides can be sampled at once.
-  /// Waits for room only before it takes the step.
+  /// Appends the current step; next becomes now. Each item whose window the step completes can be
+  /// sampled at once. Waits for room only before it takes the step.
   ///
-  /// `Committed`: the step is taken. `TimedOut`, `Stopped`, `Closed`: it is not; what was written
-  /// to `now` and `next` stays, and the call may be repeated, or the step written anew before.
-  /// Without a timeout there is no `TimedOut`. Whatever the answer, views of `now` and `next` from
-  /// before the call are invalid.
+  /// `Committed`: the step is taken. `TimedOut`, `Stopped`, `Closed`: the step is not taken; what
+  /// was written to `now` and `next` stays, and the call may be repeated, also with the step
+  /// written anew. Without a timeout there is no `TimedOut`. Whatever the answer, views of `now`
+  /// and `next` from before the call are invalid.
   ///
   /// `priorities`: none (the selectors' initial priority applies), or one raw priority for each
   /// item decided, oldest first; `completing` says how many.
@@ -169,11 +172,11 @@ class Writer {
   /// s), now(action, a), now(reward, r), next(state, s2))`.
   ///
   /// Answers and errors as for `commit`: unless the step is taken, repeat the call with the same
-  /// values. (An episode that it does not continue has ended by then.) Every field of the schema
-  /// must be named, else `std::invalid_argument`. It continues an episode of which such a call took
-  /// a step, if `now` equals the last `next` byte for byte, and otherwise begins a new one,
-  /// truncating the old. Cost: comparing and
-  /// copying the observations; a transition that continues nothing takes two rows instead of one.
+  /// values. Every field of the schema must be named, else `std::invalid_argument`. The call
+  /// continues an episode of which such a call took a step, if `now` equals the last `next` byte
+  /// for byte. Otherwise it truncates that episode and begins a new one, also if the step is then
+  /// not taken. Cost: comparing and copying the observations; a transition that begins an episode
+  /// takes two rows instead of one.
   template <class... Fields, bool... Next>
   CommitStatus add_transition(End end, const FieldValue<Fields, Next>&... values) {
     const detail::RawValue raw[] = {{values.field.index(), Next, detail::kSignature<Fields>,
@@ -181,17 +184,19 @@ class Writer {
     return add_raw_transition(end, raw);
   }
 
-  /// Takes fields whose type is known only at run time.
+  /// Appends a transition of fields whose type is known only at run time.
   CommitStatus add_transition(End end, std::span<const AnyValue> values);
 
-  /// Appends arrays of such transitions, as an offline dataset has them, in the order of time: each
-  /// value has one row for each of `ends`. They are taken as by `add_transition`, from number
-  /// `taken` on, which rises with each. So unless the answer is `Committed`, repeat the call with
-  /// the same arguments. Samplers see them chunk by chunk, the last ones when the call returns.
+  /// Appends arrays of transitions, as an offline dataset has them, in the order of time: each
+  /// value has one row for each of `ends`. Transitions are taken as by `add_transition`, from
+  /// number `taken` on; `taken` rises with each. So unless the answer is `Committed`, repeat the
+  /// call with the same arguments. Samplers see the transitions chunk by chunk, the last ones when
+  /// the call returns.
   ///
-  /// Errors as for `add_transition`, for any of them before the first is taken; but a selector with
-  /// `InitialPriority::FromCaller` refuses the first that decides an item, after earlier ones were
-  /// taken. `std::invalid_argument` for a `taken` above their number.
+  /// Errors as for `add_transition`, found for all transitions before the first is taken. But a
+  /// selector with `InitialPriority::FromCaller` refuses the first transition that completes an
+  /// item, after earlier ones were taken. `std::invalid_argument` for a `taken` above the number of
+  /// transitions.
   CommitStatus add_transitions(std::span<const End> ends, std::span<const AnyValue> values,
                                std::size_t& taken);
 
@@ -201,23 +206,23 @@ class Writer {
   /// with `Continue` the episode goes on with `commit`. `priorities`: none, or one for each item
   /// that the episode decides, oldest first; `check_episode` says how many.
   ///
-  /// Steps are taken from number `taken` on, which is 0 for a new episode and rises with each. So
-  /// unless the answer is `Committed`, or where it throws `std::system_error`, repeat the call with
-  /// the same arguments before anything else.
+  /// Steps are taken from number `taken` on; `taken` is 0 for a new episode and rises with each
+  /// step. So if the answer is not `Committed`, or the call throws `std::system_error`, repeat the
+  /// call with the same arguments before anything else.
   ///
-  /// Errors as for `commit`, of all steps before the first is taken, and `std::invalid_argument`
-  /// for no step, a field that is missing, named twice or of another size, and a `taken` above 0
-  /// that is not what the writer's episode has.
+  /// Errors as for `commit`, found for all steps before the first is taken, and
+  /// `std::invalid_argument` for 0 steps, a field that is missing, named twice or of another size,
+  /// and a `taken` above 0 that is not what the writer's episode has.
   CommitStatus add_episode(std::size_t steps, End end, std::span<const AnyValue> values,
                            std::size_t& taken, std::span<const float> priorities = {});
 
   /// How long `commit` may wait from now on; see `WriterOptions::timeout`. Throws
-  /// `std::invalid_argument` for a negative one.
+  /// `std::invalid_argument` for a negative timeout.
   void set_timeout(std::chrono::nanoseconds timeout);
 
-  /// The version of the policy that makes the steps committed from now on (`Schema::version`). It
-  /// should rise with the policy, and need not. Errors: `std::invalid_argument` for one below 0,
-  /// and with a schema without a version.
+  /// The version of the policy that makes the steps committed from now on (`Schema::version`).
+  /// Versions should rise as the policy changes, but need not. Errors: `std::invalid_argument` for
+  /// a version below 0, and with a schema without a version.
   void set_version(std::int64_t version);
 
   /// True between `begin_episode` and the commit that ends the episode.
@@ -236,16 +241,16 @@ class Writer {
   std::unique_ptr<detail::RowView, detail::WriterDeleter> rows_;
 };
 
-/// Who begins the next episode after an end, and where its first observations are. `append` goes by
-/// it; in a loop of `now`, `next` and `commit` you do.
+/// Who begins the next episode after an end, and where its first observations are. `append` obeys
+/// it; a loop of `now`, `next` and `commit` has to do so itself.
 enum class AutoReset : std::uint8_t {
-  /// The simulator does, in the step that ended the episode: next observations are those after the
-  /// reset, and the final ones are given separately.
+  /// The simulator resets in the step that ended the episode: the next observations are those after
+  /// the reset, and the final ones are given separately.
   SameStep,
-  /// The simulator does, in the step after it, whose action, reward and end mean nothing: its next
-  /// observations are the first ones of the new episode.
+  /// The simulator resets in one more step, whose action, reward and end mean nothing, and whose
+  /// next observations are the first ones of the new episode.
   NextStep,
-  Disabled,  ///< The caller does, by `VectorWriter::begin` or `now`.
+  Disabled,  ///< The caller begins the episode, by `VectorWriter::begin` or `now`.
 };
 
 /// Appends for a vectorised simulator: one writer per environment, fed from [E, ...] arrays.
@@ -290,11 +295,11 @@ class VectorWriter {
   /// The writer of one environment.
   [[nodiscard]] Writer& operator[](std::size_t environment) { return writers_[environment]; }
 
-  /// Chooses the environments of the following calls' rows, E of them or fewer, in this order,
-  /// until `choose` or `choose_all` is called again. At first all are chosen. The calls below say E
-  /// for the number chosen, and environment e for the e-th of them. A commit after another choice
-  /// is a new call, which repeats no step. Throws `std::invalid_argument` for a number of no
-  /// environment, or one given twice; then nothing is changed.
+  /// Chooses the environments whose rows the following calls take, in this order, until `choose` or
+  /// `choose_all` is called again. At first all are chosen. The calls below say E for the number of
+  /// chosen environments, and environment e for the e-th of them. A commit after another choice
+  /// never counts as the repetition of an earlier commit. Throws `std::invalid_argument` for a
+  /// number without an environment, or a repeated number; then nothing is changed.
   void choose(std::span<const std::size_t> environments);
   /// Chooses all environments, in the order of their numbers.
   void choose_all();
@@ -339,12 +344,12 @@ class VectorWriter {
   /// Takes E rows of next observations as bytes.
   void next(AnyField field, std::span<const std::byte> values);
 
-  /// Takes all first observations. An environment whose episode has steps ignores them with
-  /// `Disabled`, so that a call may give those of all; otherwise the simulator was reset by hand:
-  /// the episode ends as truncated at its last step, which may wait up to a second, and another one
-  /// begins. A commit after this call is a new one, which repeats no step. Errors:
-  /// `std::invalid_argument` for what is no observation, for one that is missing, and for arrays of
-  /// another size.
+  /// Writes all first observations. With `AutoReset::Disabled` an environment whose episode has
+  /// steps ignores its rows, so that a call may give rows for all environments. Otherwise the call
+  /// says that the simulator was reset by hand: an episode with steps ends as truncated at its last
+  /// step, which may wait up to a second, and another one begins. A commit after this call never
+  /// counts as the repetition of an earlier commit. Errors: `std::invalid_argument` for a field
+  /// that is no observation, a missing observation, and arrays of another size.
   void begin(std::span<const AnyValue> observations);
   /// Tells a writer with `AutoReset::NextStep` that the simulator will reset the chosen
   /// environments: their episodes end as truncated, and the next `append` of each is its reset.
@@ -358,7 +363,7 @@ class VectorWriter {
   /// Appends one step of every environment: columns and recurrent states, [E, ...], and next
   /// observations, which are what `AutoReset` says. With `SameStep`, `finals` are the final
   /// observations, [E, ...], of which only rows of environments that end are read; it may be empty
-  /// if none ends. An environment that is being reset takes no step and no priorities.
+  /// if no environment ends. An environment that is being reset takes no step and no priorities.
   ///
   /// Answers, waits, repeats and errors as for `commit`; also `std::invalid_argument` for an
   /// observation that is not given as next, for missing final ones, and for final ones with another
@@ -367,27 +372,27 @@ class VectorWriter {
                       std::span<const AnyValue> finals = {},
                       std::span<const float> priorities = {});
 
-  /// Items that a commit with these arguments would decide in all, environment by environment: the
-  /// number and order of the priorities that `commit` takes.
+  /// The number of items that a commit with these arguments would decide in all: `commit` takes as
+  /// many priorities, environment by environment.
   [[nodiscard]] std::size_t completing(std::span<const End> ends,
                                        std::span<const bool> resets = {}) const;
 
   /// Commits one step of every environment; those that ended begin a new episode.
   ///
   /// `Committed`: the steps of all environments are taken. Any other answer is for an environment
-  /// whose step is not taken (`Stopped` before `TimedOut`); the steps of others may be. Repeat the
-  /// call with the same arguments before you write anything else: it goes on with those that were
-  /// not taken, and takes none twice. A commit of one of the writers alone in between makes it a
-  /// new call. Each environment waits up to the timeout; after `Stopped` or `Closed` the rest do
-  /// not.
+  /// whose step is not taken (`Closed` and `Stopped` before `TimedOut`); other steps may be taken.
+  /// Repeat the call with the same arguments before you write anything else: it takes the steps
+  /// that were not taken, and none twice. But if one of the writers has committed by itself in
+  /// between, the call is a new commit of all. Each environment waits up to the timeout; after
+  /// `Stopped` or `Closed` the rest are not tried.
   ///
-  /// It notes no ends for an `AutoReset`, as `append` does: with `NextStep` give it the resets,
-  /// with `SameStep` give `next` the final observations and `now` those after the reset.
+  /// Unlike `append`, `commit` notes no ends for an `AutoReset`: with `NextStep` give it the
+  /// resets, with `SameStep` give `next` the final observations and `now` those after the reset.
   ///
-  /// `resets`: none, which are those of `resetting`, or one flag for each environment: one that the
-  /// simulator was resetting takes no step and no priorities. Its next observation goes to `now`
-  /// before its next step. Errors as for `Writer::commit`, all but a full disk found before any
-  /// step is taken; after that one, repeat the call likewise.
+  /// `resets`: none, for those of `resetting`, or one flag for each environment. An environment
+  /// that the simulator was resetting takes no step and no priorities, and its next observation
+  /// goes to `now` before its next step. Errors as for `Writer::commit`: all but a full disk are
+  /// found before any step is taken, and after a full disk the call is to be repeated likewise.
   CommitStatus commit(std::span<const End> ends, std::span<const float> priorities = {},
                       std::span<const bool> resets = {});
 
@@ -416,14 +421,13 @@ class VectorWriter {
   AutoReset auto_reset_;
   std::uint64_t observations_ = 0;  ///< Bit i: field i is an observation.
   std::vector<Writer> writers_;
-  std::vector<std::uint64_t>
-      reset_episodes_;  ///< The episode in which an environment awaits its reset.
-  mutable std::unique_ptr<bool[]> resets_;  ///< Scratch of `resets_or_default`: a flag per row.
-  std::vector<std::size_t> chosen_;         ///< The environment of each row.
-  std::vector<bool> seen_;                  ///< Scratch of `choose`: environments that it has met.
+  std::vector<std::uint64_t> reset_episodes_;  ///< Each environment's episode that awaits a reset.
+  mutable std::unique_ptr<bool[]> resets_;     ///< Scratch of `resets_or_default`: a flag per row.
+  std::vector<std::size_t> chosen_;            ///< The environment of each row.
+  std::vector<bool> seen_;  ///< Scratch of `choose`: environments that it has met.
   // The commit that is to be repeated:
-  std::vector<std::size_t> first_;  ///< Where the priorities of each row begin, and the end.
-  std::vector<bool> taken_;         ///< Rows whose steps were taken.
+  std::vector<std::size_t> first_priority_;  ///< Index of each row's first priority; their number.
+  std::vector<bool> taken_;                  ///< Rows whose steps were taken.
   /// Episode and steps of each environment after that commit; empty if all were taken.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;
 };

@@ -22,8 +22,8 @@ std::vector<Writer> make_writers(ReplayBuffer& buffer, std::size_t environments,
   return writers;
 }
 
-/// Throws `std::invalid_argument` unless there is an end for each row, and a reset flag for each or
-/// none.
+/// Throws `std::invalid_argument` unless there is one end per row, and one reset flag per row or no
+/// flag at all.
 void check_counts(std::size_t ends, std::size_t resets, std::size_t rows) {
   base::require(ends == rows && (resets == 0 || resets == rows), base::Call{"VectorWriter"}, ends,
                 " ends and ", resets, " resets; allowed: one for each of the ", rows,
@@ -42,7 +42,7 @@ VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
       reset_episodes_(writers_.size(), kNone),
       resets_(std::make_unique<bool[]>(writers_.size())),
       seen_(writers_.size()),
-      first_(writers_.size() + 1, 0),
+      first_priority_(writers_.size() + 1, 0),
       taken_(writers_.size(), false) {
   base::require(!writers_.empty(), base::Call{"VectorWriter"},
                 "0 environments; allowed: at least 1");
@@ -73,7 +73,7 @@ VectorWriter::VectorWriter(std::vector<Writer> writers, AutoReset auto_reset)
 
 void VectorWriter::choose(std::span<const std::size_t> environments) {
   if (std::ranges::equal(environments, chosen_)) {
-    return;  // The caller may be repeating a commit.
+    return;  // No other choice: the caller may be repeating a commit.
   }
   std::fill(seen_.begin(), seen_.end(), false);
   for (const std::size_t e : environments) {
@@ -82,7 +82,7 @@ void VectorWriter::choose(std::span<const std::size_t> environments) {
                   writers_.size() - 1, " once");
     seen_[e] = true;
   }
-  // The argument may be a part of `chosen_`, which has memory for all.
+  // The argument may be a part of `chosen_`, whose memory stays, because it has room for all.
   chosen_.resize(writers_.size());
   std::ranges::copy(environments, chosen_.begin());
   chosen_.resize(environments.size());
@@ -135,7 +135,7 @@ void VectorWriter::begin(std::span<const AnyValue> observations) {
   for (const AnyValue& value : observations) {
     now(value.field, value.bytes);
   }
-  steps_.clear();  // No commit after this repeats one before it.
+  steps_.clear();  // No later commit repeats an earlier one.
 }
 
 void VectorWriter::await_resets() {
@@ -149,6 +149,7 @@ void VectorWriter::await_resets() {
 
 bool VectorWriter::in_episode(std::size_t environment) const noexcept {
   const Writer& writer = writers_[environment];
+  // An episode without steps has begun for the caller once all its observations are written.
   const std::uint64_t written =
       detail::Access::core(writer).taken[detail::RowView::kNow] & observations_;
   return writer.in_episode() && (writer.episode_steps() != 0 || written == observations_);
@@ -170,7 +171,8 @@ std::span<const bool> VectorWriter::resets_or_default(std::span<const bool> rese
 }
 
 /// With `SameStep`, the next observations of an environment that ends are those after its reset:
-/// replaces them by the final ones. Throws if these are missing, or given with another `AutoReset`.
+/// replaces them by the final observations. Throws if final observations are missing, or are given
+/// with another `AutoReset`.
 void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyValue> finals) {
   const base::Call call{"VectorWriter::append"};
   base::require(finals.empty() || auto_reset_ == AutoReset::SameStep, call,
@@ -180,17 +182,17 @@ void VectorWriter::write_finals(std::span<const End> ends, std::span<const AnyVa
       std::ranges::all_of(ends, [](End end) { return end == End::Continue; })) {
     return;
   }
-  std::uint64_t given = 0;
+  std::uint64_t given_fields = 0;
   for (const AnyValue& value : finals) {
     const std::size_t row = check_bytes(value.field, value.bytes.size());
-    given |= std::uint64_t{1} << value.field.index();
+    given_fields |= std::uint64_t{1} << value.field.index();
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
       if (ends[i] != End::Continue) {
         copy_row(writers_[chosen_[i]].next(value.field), value.bytes.subspan(i * row, row));
       }
     }
   }
-  base::require((observations_ & ~given) == 0, call,
+  base::require((observations_ & ~given_fields) == 0, call,
                 "final observations are missing of an environment that ends; allowed with ",
                 base::Enumerator{"SameStep"}, ": each observation");
 }
@@ -227,7 +229,11 @@ CommitStatus VectorWriter::append(std::span<const End> ends, std::span<const Any
     base::require(observation == value.next, base::Call{"VectorWriter::append"}, "field ",
                   value.field.index(), " is ", value.next ? "" : "not ",
                   "given as next; allowed: observations as next, and nothing else");
-    observation ? next(value.field, value.bytes) : now(value.field, value.bytes);
+    if (observation) {
+      next(value.field, value.bytes);
+    } else {
+      now(value.field, value.bytes);
+    }
   }
   write_finals(ends, finals);
   const CommitStatus status = commit(ends, priorities);
@@ -249,8 +255,10 @@ std::size_t VectorWriter::completing(std::span<const End> ends,
   check_counts(ends.size(), resets.size(), chosen_.size());
   resets = resets_or_default(resets);
   std::size_t items = 0;
-  for (std::size_t e = 0; e < chosen_.size(); ++e) {
-    items += !resets.empty() && resets[e] ? 0 : writers_[chosen_[e]].completing(ends[e]);
+  for (std::size_t row = 0; row < chosen_.size(); ++row) {
+    if (resets.empty() || !resets[row]) {
+      items += writers_[chosen_[row]].completing(ends[row]);
+    }
   }
   return items;
 }
@@ -259,41 +267,43 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
                                   std::span<const bool> resets) {
   check_counts(ends.size(), resets.size(), chosen_.size());
   resets = resets_or_default(resets);
-  const auto takes_none = [&](std::size_t e) {
-    return taken_[e] || (!resets.empty() && resets[e]);
+  const auto takes_no_step = [&](std::size_t row) {
+    return taken_[row] || (!resets.empty() && resets[row]);
   };
   const std::size_t rows = chosen_.size();
-  const auto core = [&](std::size_t e) -> writer::StepWriter& {
-    return detail::Access::core(writers_[chosen_[e]]);
+  const auto writer_of = [&](std::size_t row) -> writer::StepWriter& {
+    return detail::Access::core(writers_[chosen_[row]]);
   };
   if (!is_repeat()) {
     std::fill(taken_.begin(), taken_.end(), false);
-    first_[0] = 0;
-    for (std::size_t e = 0; e < rows; ++e) {
-      first_[e + 1] = first_[e] + (takes_none(e) ? 0 : core(e).completing(ends[e]));
+    first_priority_[0] = 0;
+    for (std::size_t row = 0; row < rows; ++row) {
+      first_priority_[row + 1] =
+          first_priority_[row] + (takes_no_step(row) ? 0 : writer_of(row).completing(ends[row]));
     }
   }
-  detail::Access::core(writers_.front()).check_priorities(first_[rows], priorities);
-  const auto own = [&](std::size_t e) {
+  detail::Access::core(writers_.front()).check_priorities(first_priority_[rows], priorities);
+  const auto priorities_of = [&](std::size_t row) {
     return priorities.empty() ? priorities
-                              : priorities.subspan(first_[e], first_[e + 1] - first_[e]);
+                              : priorities.subspan(first_priority_[row],
+                                                   first_priority_[row + 1] - first_priority_[row]);
   };
   // Everything is checked before the first environment commits; afterwards only a full disk throws.
-  for (std::size_t e = 0; e < rows; ++e) {
-    if (!takes_none(e)) {
-      core(e).check_commit(ends[e], own(e));
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (!takes_no_step(row)) {
+      writer_of(row).check_commit(ends[row], priorities_of(row));
     }
   }
   CommitStatus worst = CommitStatus::Committed;
   try {
-    for (std::size_t e = 0; e < rows; ++e) {
-      if (takes_none(e)) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (takes_no_step(row)) {
         continue;
       }
-      const CommitStatus status = core(e).take(ends[e], own(e));
-      taken_[e] = status == CommitStatus::Committed;
-      if (taken_[e] && ends[e] != End::Continue) {
-        core(e).begin_episode();
+      const CommitStatus status = writer_of(row).take(ends[row], priorities_of(row));
+      taken_[row] = status == CommitStatus::Committed;
+      if (taken_[row] && ends[row] != End::Continue) {
+        writer_of(row).begin_episode();
       }
       worst = std::max(worst, status);
       if (status == CommitStatus::Stopped || status == CommitStatus::Closed) {
@@ -312,14 +322,15 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
 }
 
 void VectorWriter::record_steps() noexcept {
-  steps_.clear();  // Filling it allocates nothing: its memory was reserved.
+  steps_.clear();  // The constructor has reserved memory for all, so nothing is allocated.
   for (const Writer& writer : writers_) {
     steps_.emplace_back(writer.episode_id(), writer.episode_steps());
   }
 }
 
-/// Whether this commit repeats one that took the steps of some environments only; it skips these.
-/// No environment may have taken a step since. If none was taken, there is nothing to repeat.
+/// Whether this commit repeats an earlier one that took the steps of some environments only, so
+/// that it skips these environments. That is so if no environment has taken a step since. A commit
+/// that took no step leaves nothing to skip.
 bool VectorWriter::is_repeat() const noexcept {
   return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&
          std::equal(writers_.begin(), writers_.end(), steps_.begin(),

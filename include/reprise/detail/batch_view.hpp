@@ -18,20 +18,22 @@ struct BatchView {
   static constexpr int kFrames = 3;
 
   struct Column {
-    /// Addresses of now, next, returns, frames; null if there is none.
+    /// Addresses of now, next, returns and frames, by the numbers above; null for those that the
+    /// column does not have.
     std::byte* data[4] = {nullptr, nullptr, nullptr, nullptr};
     std::size_t elements = 0;  ///< Elements per item, stack included.
     std::uint32_t signature = 0;
   };
 
-  /// The stacks of each item: those of item i begin begins[i] frames after first + i * stride.
+  /// Where the stacks of the items lie: those of item i begin begins[i] frames after first + i *
+  /// stride_bytes.
   struct Stacks {
     std::byte* first = nullptr;
     std::size_t items = 0;
     std::size_t stride_bytes = 0;
     std::size_t stack_bytes = 0;  ///< The size of all stacks of an item.
     std::size_t frame_bytes = 0;
-    /// Null if the stacks of every item begin at 0. A value above `last` counts as `last`.
+    /// Null if the stacks of every item begin at frame 0. A value above `last` counts as `last`.
     const std::uint32_t* begins = nullptr;
     std::uint32_t last = 0;
     std::size_t step_bytes = 0;  ///< Distance from the stack of a step to that of the next one.
@@ -44,9 +46,9 @@ struct BatchView {
   std::size_t column_count = 0;
   std::uint32_t stack = 1;     ///< Frames in a stack.
   std::uint32_t frames = 1;    ///< Different frames in the stacks of an item.
-  std::uint32_t steps = 1;     ///< Steps of an item that have stacks, each with a next one.
+  std::uint32_t steps = 1;     ///< Steps of an item that have stacks, for now and next.
   bool unique_frames = false;  ///< Whether frames are stored once each, not in stacks.
-  std::uint32_t targets = 1;   ///< Discounts of an item, and returns of each of its rewards.
+  std::uint32_t targets = 1;   ///< Number of discounts of an item, and of returns per reward.
   float* discounts = nullptr;
   float* weights = nullptr;
   double* probabilities = nullptr;
@@ -59,7 +61,8 @@ struct BatchView {
   bool* terminated = nullptr;
   bool* truncated = nullptr;
 
-  /// The values of one of these three columns. Throws `std::logic_error` if the batch has none.
+  /// The values of `column`, which is one of the three above. Throws `std::logic_error` if the
+  /// batch has no such column.
   [[nodiscard]] std::span<bool> stream_column(bool* column) const {
     if (column == nullptr) {
       refuse_stream_column();
@@ -93,7 +96,7 @@ struct BatchView {
            : which == kFrames ? column.elements / (std::size_t{steps} * stack) * frames
                               : column.elements;
   }
-  /// Throws `std::invalid_argument` if fields of this role have no such column.
+  /// Throws `std::invalid_argument` if fields of this role have no column `which`.
   void check_role(int which, AnyField field) const;
   [[noreturn]] void refuse(std::size_t index, std::uint32_t wanted) const;
   [[noreturn]] static void refuse_missing(int which);

@@ -22,7 +22,7 @@ class Blob {
       throw std::bad_alloc();
     }
   }
-  /// The first `size` bytes of memory that the caller has made.
+  /// Takes the first `size` bytes of memory that the caller has allocated.
   Blob(std::shared_ptr<std::byte> memory, std::size_t size) noexcept
       : bytes_(std::move(memory)), size_(size) {}
   /// The bytes, to be changed.

@@ -11,7 +11,8 @@
 /// The inline part of a writer: the places of the current rows. Not for users.
 namespace reprise::detail {
 
-/// One type-erased value of `Writer::add_transition`, or a row of values for each transition.
+/// One type-erased value of `Writer::add_transition`, or an array of values with a row for each
+/// transition of `Writer::add_transitions`.
 struct RawValue {
   std::size_t index;
   bool next;
@@ -28,7 +29,7 @@ struct RowView {
   /// The current row, the next row and the current step's recurrent state, by the numbers above.
   /// Rows are null outside an episode.
   std::byte* rows[3] = {nullptr, nullptr, nullptr};
-  std::uint64_t taken[2] = {0, 0};  ///< Bit i: field i was written, or kept from the step before.
+  std::uint64_t taken[2] = {0, 0};  ///< Bit i: field i was accessed, or kept from the step before.
   const FieldAccess* fields = nullptr;
   std::size_t field_count = 0;
 

@@ -10,17 +10,17 @@ namespace reprise {
 /// Evicts the chunk that is sampled least often: of a few candidates picked at random, the one with
 /// the lowest score. Among equals the chunk that was filled first goes.
 ///
-/// The score is the chunk's draws per step since it was filled, divided by those that the shard's
-/// filled chunks had in that time on average, and halved with each capacity of newer steps. Both
-/// counts begin with one draw per step, so a new chunk is neither ahead of the others nor behind
-/// them, and few draws tell little.
+/// The score is the number of draws per step that the chunk had since it was filled, divided by the
+/// average of the shard's filled chunks in that time, and halved with each capacity of newer steps.
+/// Both numbers begin with one draw per step, so a new chunk is neither ahead of the others nor
+/// behind them, and few draws hardly change its score.
 ///
 /// Age: where draws do not tell chunks apart, or there are none, steps leave nearly first in, first
-/// out. Hardly any becomes older than 2 capacities: only one chunk in e^(candidates * x) is not
-/// compared while x capacities arrive. A chunk that is drawn h times as often as others stays about
-/// log2(h) capacities longer, whether draws go on or not, so nothing stays for ever: in a shard of
-/// M chunks, 8 or more, with r draws per step that arrives, a chunk that is compared becomes at
-/// most 3 + log2(M * (1 + r)) capacities old, even if it alone is drawn.
+/// out. Hardly any step becomes older than 2 capacities: only one chunk in e^(candidates * x) is
+/// not compared while x capacities arrive. A chunk that is drawn h times as often as others stays
+/// about log2(h) capacities longer, whether draws go on or not, so nothing stays for ever: in a
+/// shard of M chunks, 8 or more, with r draws per step that arrives, a chunk that is compared
+/// becomes at most 3 + log2(M * (1 + r)) capacities old, even if it alone is drawn.
 ///
 /// Cost: O(1) per item sampled, O(candidates) per chunk evicted.
 struct LeastFrequentlySampled {

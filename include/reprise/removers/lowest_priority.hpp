@@ -12,7 +12,7 @@ namespace reprise {
 /// steps have the lowest mean weight. Among equals the chunk that was filled first goes.
 ///
 /// The mean is the present sum of the chunk's weights in one selector, divided by its steps; a step
-/// without an item weighs 0. So the least weight is given up for the room that is made (de Bruin,
+/// without an item weighs 0. So eviction makes room at the cost of the least weight (de Bruin,
 /// Kober, Tuyls and Babuska, "Experience Selection in Deep Reinforcement Learning for Control",
 /// JMLR 2018).
 ///
@@ -20,7 +20,7 @@ namespace reprise {
 /// correct that.
 ///
 /// Age: a chunk that weighs more than others stays for as long as that is so, for ever if nobody
-/// lowers its priorities; one that weighs less goes at once, drawn or not. With a selector that
+/// lowers its priorities; a chunk that weighs less goes at once, drawn or not. With a selector that
 /// weighs all steps alike the candidate that was filled first goes, and hardly any step becomes
 /// older than 2 capacities.
 ///

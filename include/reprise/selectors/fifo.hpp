@@ -16,13 +16,15 @@ namespace reprise {
 /// is at most the capacity, one chunk (`Options::chunk_steps`) for each writer that was ever alive
 /// beside others, and one per shard. There is an exception with several threads: while a thread
 /// that holds a shard's lock gets no processor, the other shards evict, so that no writer waits for
-/// it. The steps of its shard then become older by as many, also at rest, until later steps evict
-/// them. With `Options::max_times_sampled` or `Options::max_staleness`, exhausted or outdated steps
-/// at the front of a chunk leave before others, which stay longer by as many.
+/// that thread. The steps of its shard then become older by as many steps as the others evicted,
+/// also at rest, until later steps evict them. With `Options::max_times_sampled` or
+/// `Options::max_staleness`, exhausted or outdated steps at the front of a chunk leave before other
+/// steps, which stay longer by the same number.
 ///
-/// The whole chunk leaves with its first item, so a slow writer has less than its part: one that
-/// appends 1 step in 1,000 has 0.54 of it, and 256 equal writers of a buffer of 10,000 steps have 0
-/// to 93 items each, where 39 would be even. Smaller chunks are fairer and cost each writer more.
+/// The whole chunk leaves when the turn of its first item comes, so a slow writer has less than its
+/// part of the buffer: one that appends 1 step in 1,000 has 0.54 of its part, and 256 equal writers
+/// of a buffer of 10,000 steps have 0 to 93 items each, where 39 would be even. Smaller chunks are
+/// fairer and cost each writer more.
 ///
 /// As a selector it draws the items that were decided first, oldest first. With
 /// `Options::max_times_sampled` = 1 it draws every item once: a queue. A batch holds the first n
@@ -32,7 +34,7 @@ namespace reprise {
 /// while it draws. Cost: O(n log(items)), 8 bytes more per row, and one counter that all writers
 /// share.
 struct Fifo {
-  /// None, because a shard evicts first in, first out without a remover.
+  /// Returns null, because a shard without a remover evicts first in, first out.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const {
     return nullptr;
   }

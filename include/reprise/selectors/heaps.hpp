@@ -24,8 +24,8 @@ struct MaxHeap {
 
 /// As `MaxHeap`, with the lowest priority first.
 struct MinHeap {
-  /// The priority of items that are committed without one. Any but `MaximumInBuffer`, because this
-  /// selector knows only the lowest priority in the buffer.
+  /// The priority of items that are committed without one. Any value but `MaximumInBuffer`, because
+  /// this selector knows only the lowest priority in the buffer.
   InitialPriority initial = InitialPriority::HighestSeen;
   float initial_constant = 1.0F;  ///< For `InitialPriority::Constant`; finite, at least 0.
 

@@ -13,11 +13,11 @@ namespace reprise {
 /// So importance weights are bounded: no item is drawn less often than `uniform` times as often as
 /// by `Uniform`.
 ///
-/// Reported is the probability of the whole mixture, whichever part an item was drawn by, with the
-/// rounding of a float, and an update sets the priority for the whole. Sums are those at the moment
-/// of the call; concurrent changes may shift them a little, and then the probabilities reported are
-/// those really drawn with. `Normalise::ByBuffer` divides by the importance weight that an item of
-/// priority 0 has, whether there is one or not.
+/// A batch reports the probability of the whole mixture, whichever part an item was drawn by, with
+/// the rounding of a float, and an update sets the priority for the whole. The sums are those at
+/// the moment of the call. Concurrent changes may shift them a little; then the probabilities
+/// reported are those really drawn with. `Normalise::ByBuffer` divides by the importance weight of
+/// an item of priority 0, whether the buffer has such an item or not.
 ///
 /// Cost: two trees, about 9 bytes more per row than `Proportional`, and each shard's lock twice
 /// more per call.

@@ -19,11 +19,11 @@ namespace reprise {
 /// whatever alpha is. The probability reported is that of the distribution really drawn from.
 ///
 /// Cost: a few microseconds per call more than `Proportional`, about twice the time per update, and
-/// 15 bytes more per row. A call that meets many new priorities at once sorts them, at most all of
-/// them once.
+/// 15 bytes more per row. A call that meets many new priorities at once sorts them, at most each
+/// priority once.
 ///
-/// Which items of one weight a seed draws depends on the order in which they got it, which a draw
-/// without replacement and a load change.
+/// Which of several items with one weight a seed draws depends on the order in which the items got
+/// that weight. A draw without replacement changes that order, and so does a load.
 struct RankBased {
   float alpha = 0.7F;  ///< 0 (uniform) to 8.
   /// The priority of items that are committed without one.
