@@ -31,25 +31,26 @@ class Autosave::State {
 
   void run(const std::stop_token& stop) {
     core_->life().check_not_forked();
-    SaveOptions how = options_;
-    how.stop = stop;
+    SaveOptions save_options = options_;
+    save_options.stop = stop;
     while (!stop.stop_requested()) {
       const base::Clock::time_point next = base::deadline_after(every_);
       try {
-        save_what_is_new(how);
+        save_what_is_new(save_options);
       } catch (const std::exception& error) {
         if (!stop.stop_requested()) {
           note_failure(error);
         }
       }
+      // Sleeps until the next save is due or stop is requested.
       std::mutex mutex;
       std::unique_lock lock(mutex);
       std::condition_variable_any().wait_until(lock, stop, next, [] { return false; });
     }
-    how.stop = {};
-    how.bytes_per_second = 0;
+    save_options.stop = {};
+    save_options.bytes_per_second = 0;
     try {
-      save_what_is_new(how);
+      save_what_is_new(save_options);
     } catch (const std::exception& error) {
       note_failure(error);
       throw;
@@ -73,21 +74,21 @@ class Autosave::State {
     friend bool operator==(const CounterValues&, const CounterValues&) = default;
   };
   [[nodiscard]] CounterValues read_counters() const {
-    core_->shards().drain();  // Else the save itself would change the count of items.
+    core_->shards().drain();  // Otherwise the save would ingest, and so change the count of items.
     const Stats stats = core_->stats();
-    // S1: acquire; partner: Counters::changed. The save that follows has the changes counted here.
+    // S1: acquire; partner: Counters::changed. The next save contains the changes counted here.
     const std::uint64_t changes = core_->counters.changes.load(std::memory_order_acquire);
     return {stats.committed_steps, stats.evicted_steps, stats.sampled_items,
             stats.applied_updates, stats.items,         changes};
   }
 
-  void save_what_is_new(const SaveOptions& how) REPRISE_EXCLUDES(mutex_) {
-    const CounterValues seen = read_counters();
-    if (saved_ == seen) {
+  void save_what_is_new(const SaveOptions& options) REPRISE_EXCLUDES(mutex_) {
+    const CounterValues counters = read_counters();
+    if (saved_ == counters) {
       return;
     }
-    const SaveResult result = save::save(*core_, files_, directory_, how, {});
-    saved_ = seen;
+    const SaveResult result = save::save(*core_, files_, directory_, options, /*samplers=*/{});
+    saved_ = counters;
     const base::MutexLock lock(mutex_);
     ++status_.saves;
     status_.last = result;
@@ -104,7 +105,7 @@ class Autosave::State {
   const std::string directory_;
   const std::chrono::nanoseconds every_;
   const SaveOptions options_;
-  std::optional<CounterValues> saved_;  ///< The counters before the newest save.
+  std::optional<CounterValues> saved_;  ///< The counters read before the newest save.
   mutable base::Mutex mutex_;
   AutosaveStatus status_ REPRISE_GUARDED_BY(mutex_);
 };

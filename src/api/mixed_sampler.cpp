@@ -23,8 +23,8 @@ namespace {
 using Code = SampleStatus::Code;
 using Core = std::shared_ptr<buffer::BufferCore>;
 
-/// The most times that a batch is begun because a part has lost all its weight since its share was
-/// read.
+/// The most times that a call begins a batch: a batch is begun anew if a part has lost all its
+/// weight since the shares were read.
 constexpr int kTries = 16;
 
 }  // namespace
@@ -77,7 +77,7 @@ class MixedSampler::State {
     if (&batch == &own()) {
       batch.reserve(n_);
     }
-    // A new batch may have the address of the former one, but nothing is begun in it.
+    // A new batch may have the address of the unfinished one, but not its number of begun items.
     const Unfinished into(&batch, options.n_step, options.discount, options.gather);
     if (std::exchange(unfinished_, into) != into || batch.begun != drawn_) {
       drawn_ = 0;
@@ -145,7 +145,7 @@ class MixedSampler::State {
     return samplers_.front()->make_batch(n, memory);
   }
   /// May be called by any thread, because it reads nothing that a draw changes. `items` and
-  /// `needed` are of the first part that lacks items, or sums if none does.
+  /// `needed` are of the first part that lacks items, or sums over the parts if no part lacks any.
   [[nodiscard]] SampleStatus outlook(std::size_t n) const {
     SampleStatus all;
     SampleStatus lacks;
@@ -181,7 +181,7 @@ class MixedSampler::State {
                   "parts[", part_of(cores_[same_tag_part_]->tag()), "] and parts[", same_tag_part_,
                   "] have key_tag ", cores_[same_tag_part_]->tag(),
                   "; allowed: different ones, or the keys of a whole batch of exact parts");
-    bool good = true;  // The usual case, in which the selectors of all parts accept all priorities.
+    bool good = true;  // Usually the selectors of all parts accept all priorities.
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       keys_[i].clear();
       priorities_[i].clear();
@@ -307,7 +307,7 @@ class MixedSampler::State {
     }
     const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
     if (sum > 0.0) {
-      facts_.lowest_probability /= sum;  // Otherwise it stays infinite.
+      facts_.lowest_probability /= sum;  // Without weight, it stays infinite.
     }
     return sum;
   }
@@ -388,7 +388,7 @@ class MixedSampler::State {
   std::size_t same_tag_part_ = 0;
   // The unfinished batch.
   Unfinished unfinished_;
-  std::size_t drawn_ = 0;  ///< Items already drawn into it.
+  std::size_t drawn_ = 0;  ///< Items already drawn into the unfinished batch.
   std::size_t next_ = 0;   ///< The part that is drawn next.
   sampler::DrawFacts facts_;
   std::size_t waits_for_ = 0;

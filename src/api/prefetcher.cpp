@@ -44,7 +44,7 @@ class Prefetcher::State {
       : source_(source),
         n_(n),
         options_(sample),
-        drawn_(checked(depth) + 1),
+        statuses_(checked(depth) + 1),
         free_(depth + 1),
         ready_(depth + 1) {
     batches_.reserve(depth + 1);
@@ -74,10 +74,10 @@ class Prefetcher::State {
         state.ready_event_.wake_all();
       }
     } const mark_ended(*this);
-    StopWhenClosed open(*this);
+    StopWhenClosed stop_when_closed(*this);
     SampleOptions options = options_;
     options.stop = stop;
-    options.hook = &open;
+    options.hook = &stop_when_closed;
     while (!stop.stop_requested() && !closed()) {
       if (filling_ == kNone && !free_.pop(filling_)) {
         wait_for_free(stop);
@@ -85,7 +85,7 @@ class Prefetcher::State {
       }
       const SampleStatus status = source_.sample_into(batches_[filling_], options);
       if (status.code == Code::Ok) {
-        drawn_[filling_] = status;
+        statuses_[filling_] = status;
         ready_.push(filling_);
         filling_ = kNone;
         ready_event_.wake_registered_after_release();
@@ -109,10 +109,11 @@ class Prefetcher::State {
     if (pop_ready()) {
       return hand_out(std::chrono::nanoseconds(0));
     }
-    // A closed source ends `run`, and that ends this wait; so earlier batches are still handed out.
+    // A closed source ends `run`, and the end of `run` ends this wait, so all drawn batches come
+    // first.
     const std::stop_token never;
-    limiter::WaitTerms terms(nullptr, timeout, never, hook);
-    limiter::Wait wait(terms, nullptr, nullptr);
+    limiter::WaitTerms terms(/*life=*/nullptr, timeout, never, hook);
+    limiter::Wait wait(terms, /*meter=*/nullptr, /*event=*/nullptr);
     std::optional<limiter::WaitEnd> end;
     if (wait.refused()) {
       end = limiter::WaitEnd::Stopped;
@@ -143,31 +144,31 @@ class Prefetcher::State {
 
   enum class Phase : std::uint8_t { NotStarted, Running, Ended };
 
-  /// Ends waits of `run` once the source is closed: in a mix, one buffer may be closed while the
-  /// draw waits for another.
+  /// Ends waits of `run` once the source is closed: one buffer of a `MixedSampler` may be closed
+  /// while the draw waits for another buffer.
   class StopWhenClosed final : public WaitHook {
    public:
-    explicit StopWhenClosed(const State& of) noexcept : of_(of) {}
+    explicit StopWhenClosed(const State& state) noexcept : state_(state) {}
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
-      return !of_.closed();
+      return !state_.closed();
     }
 
    private:
-    const State& of_;
+    const State& state_;
   };
 
   bool pop_ready() { return ready_.pop(handed_out_); }
   [[nodiscard]] bool closed() const { return source_.outlook(n_).code == Code::Closed; }
   [[nodiscard]] SampleResult hand_out(std::chrono::nanoseconds waited) const {
-    SampleStatus status = drawn_[handed_out_];
+    SampleStatus status = statuses_[handed_out_];
     status.waited = waited;
     return {&batches_[handed_out_], status};
   }
 
   /// Waits for a free batch. It may return early, because `run` looks again.
   void wait_for_free(const std::stop_token& stop) {
-    limiter::WaitTerms terms(nullptr, kNoTimeout, stop, nullptr);
-    limiter::Wait wait(terms, nullptr, &free_event_);
+    limiter::WaitTerms terms(/*life=*/nullptr, kNoTimeout, stop, /*hook=*/nullptr);
+    limiter::Wait wait(terms, /*meter=*/nullptr, &free_event_);
     // I11: register, look again, only then sleep.
     const base::Event::Registration registration(free_event_);
     const std::uint32_t ticket = registration.ticket();
@@ -180,10 +181,10 @@ class Prefetcher::State {
   const std::size_t n_;
   SampleOptions options_;  ///< The options of `run`, without the stop token.
   std::vector<Batch> batches_;
-  std::vector<SampleStatus> drawn_;  ///< The status of each batch.
-  /// The batch that `run` fills, and keeps if it ends without a draw.
+  std::vector<SampleStatus> statuses_;  ///< The status of each batch.
+  /// The batch that `run` fills, and keeps for the next `run` if it ends without a draw.
   std::size_t filling_ = kNone;
-  std::size_t handed_out_ = kNone;  ///< The batch that `next` has handed out.
+  std::size_t handed_out_ = kNone;  ///< The batch that `next` gave last.
   boost::lockfree::spsc_queue<std::size_t> free_;
   boost::lockfree::spsc_queue<std::size_t> ready_;
   base::Event free_event_;

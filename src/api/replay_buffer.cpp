@@ -33,7 +33,7 @@ ReplayBuffer::~ReplayBuffer() {
 ReplayBuffer::ReplayBuffer(ReplayBuffer&&) noexcept = default;
 
 ReplayBuffer& ReplayBuffer::operator=(ReplayBuffer&& other) noexcept {
-  // This closes the former buffer, unless both are the same.
+  // The destructor of `before` closes the former buffer, unless both are the same.
   ReplayBuffer before(std::move(other));
   core_.swap(before.core_);
   return *this;
