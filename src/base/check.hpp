@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// Builds with REPRISE_DCHECK stop where an invariant of the library does not hold. It never checks
-/// user input: wrong input is an exception.
+/// Builds with REPRISE_DCHECK stop where an invariant of the library does not hold. REPRISE_ASSERT
+/// never checks user input, because wrong input is an exception.
 #if defined(REPRISE_DCHECK)
 #define REPRISE_ASSERT(condition)                                                            \
   do {                                                                                       \

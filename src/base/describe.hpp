@@ -9,12 +9,12 @@
 #include <type_traits>
 #include <variant>
 
-/// A strategy describes itself in its own source: its name, what it does, and each option with its
-/// range. Checks and their messages, checkpoints, the classes of the Python package, the flags of
-/// the stress program and the conformance suite are all made from that.
+/// The source of a strategy describes the strategy: its name, what it does, and each option with
+/// its range. Checks and their messages, checkpoints, the classes of the Python package, the flags
+/// of the stress program and the conformance suite are all made from this description.
 namespace reprise::base {
 
-/// The alternative of `OptionValue` that a member of type T has.
+/// The type that stores a member of type T in an `OptionValue`.
 template <class T>
 using ValueOf = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
 
@@ -36,6 +36,7 @@ struct Option {
   StrategyOption described;
 };
 
+/// Describes a number, flag or float, with the default of the struct.
 template <auto Member, class Of = Traits<Member>>
 constexpr Option<Member> option(
     std::string_view name, typename Of::Value min = 0,
@@ -43,8 +44,8 @@ constexpr Option<Member> option(
   return {{name, static_cast<typename Of::Value>(typename Of::Kind().*Member), min, max, {}}};
 }
 
-/// Whether an enumeration has an enumerator of this value. Compilers put its name into the
-/// function's signature, or a cast of a number if it has none.
+/// Whether an enumeration has an enumerator of this value. Compilers put "Value = Name" into the
+/// function's signature, or "Value = (Type)1" for a value without an enumerator.
 template <auto Value>
 constexpr bool is_enumerator() {
   constexpr std::string_view kBefore = "Value = ";
@@ -52,7 +53,8 @@ constexpr bool is_enumerator() {
   return kSignature[kSignature.find(kBefore) + kBefore.size()] != '(';
 }
 
-/// `first` is the first enumerator that is allowed.
+/// Describes an enumeration whose enumerators from 0 on are named `words`; `first` is the first
+/// allowed.
 template <auto Member, std::size_t N>
 constexpr Option<Member> option(std::string_view name, const std::string_view (&words)[N],
                                 typename Traits<Member>::Type first = {}) {
@@ -65,6 +67,7 @@ constexpr Option<Member> option(std::string_view name, const std::string_view (&
   return made;
 }
 
+/// The strategy as a Kind, or null if it is of another kind.
 template <class Kind, class Strategy>
 const Kind* target(const Strategy& strategy) {
   return strategy.template target<Kind>();
@@ -74,26 +77,27 @@ const Kind* target(const std::variant<Kinds...>& strategy) {
   return std::get_if<Kind>(&strategy);
 }
 
+/// Describes the struct Kind as a strategy of a Family, with these options.
 template <class Family, class Kind, auto... Members>
 constexpr StrategyKind<Family> describe(std::string_view name, std::string_view about,
                                         Option<Members>... options) {
   constexpr auto kMake = [](std::span<const OptionValue> values) -> Family {
-    Kind made;
+    Kind strategy;
     [[maybe_unused]] const OptionValue* next = values.data();
     [[maybe_unused]] const auto set = [&next](auto& member) {
       using T = std::remove_reference_t<decltype(member)>;
       member = static_cast<T>(std::get<ValueOf<T>>(*next++));
     };
-    (set(made.*Members), ...);
-    return made;
+    (set(strategy.*Members), ...);
+    return strategy;
   };
   constexpr auto kRead = [](const Family& strategy) -> std::optional<std::vector<OptionValue>> {
-    const Kind* const found = target<Kind>(strategy);
-    if (found == nullptr) {
+    const Kind* const typed = target<Kind>(strategy);
+    if (typed == nullptr) {
       return std::nullopt;
     }
     return std::vector<OptionValue>{
-        static_cast<typename Traits<Members>::Value>(found->*Members)...};
+        static_cast<typename Traits<Members>::Value>(typed->*Members)...};
   };
   return {name, about, {{options.described...}}, sizeof...(Members), kMake, kRead};
 }
@@ -111,6 +115,7 @@ inline std::string range_of(const StrategyOption& option) {
       [&]<class T>(T min) {
         const T max = std::get<T>(option.max);
         constexpr bool kReal = std::is_floating_point_v<T>;
+        // The largest value of a type, which is no bound, is not shown.
         if (static_cast<double>(max) < std::numeric_limits<std::uint32_t>::max() ||
             (kReal && max < std::numeric_limits<T>::max())) {
           return text(min, " to ", max);

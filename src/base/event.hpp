@@ -11,9 +11,10 @@ namespace reprise::base {
 /// wake advances. Any thread.
 ///
 /// A sleeper enters, takes a ticket, looks once more whether it has to wait, and only then sleeps
-/// while the epoch is its ticket. A waker makes its progress, then asks `anybody`, and advances the
-/// epoch if so. Entering and looking, progress and asking form Dekker's pattern (I11): all four are
-/// sequentially consistent, or look and progress, which are the caller's operations, are acq_rel
+/// while the epoch equals its ticket. A waker makes its progress (what the sleeper waits for), then
+/// asks `anybody`, and if a sleeper is registered advances the epoch. Entering and looking on one
+/// side, progress and asking on the other form Dekker's pattern (I11): all four are sequentially
+/// consistent, or else the caller's two operations, look and progress, are acq_rel
 /// read-modify-writes of one word.
 template <class Sync>
 class Waiters {
@@ -36,7 +37,7 @@ class Waiters {
   /// As `anybody`, after progress that is only a release, such as a push on another library's
   /// queue.
   /// E1: a read-modify-write: either it sees the registration, or the registration is later in the
-  /// modification order of this word, and then its acquire part sees the progress.
+  /// modification order of this word, and then the acquire part of `enter` sees the progress.
   [[nodiscard]] bool anybody_after_release() noexcept {
     return registered_.fetch_add(0, Order::Release) != 0;
   }
@@ -65,6 +66,7 @@ Clock::time_point deadline_after(std::chrono::nanoseconds timeout) noexcept;
 /// protocol; this class adds the sleep.
 class Event {
  public:
+  /// Registers a sleeper for as long as it lives.
   class Registration {
    public:
     explicit Registration(Event& event) noexcept : event_(event) { event_.waiters_.enter(); }
@@ -74,7 +76,7 @@ class Event {
 
     /// Takes a ticket. After that look whether there is something to wait for, and then wait.
     [[nodiscard]] std::uint32_t ticket() const noexcept { return event_.waiters_.ticket(); }
-    /// Sleeps until another thread calls a `wake` after the ticket was taken, or until the
+    /// Sleeps until another thread wakes the event after the ticket was taken, or until the
     /// deadline. May return early without reason.
     void wait(std::uint32_t ticket, Clock::time_point deadline) const noexcept;
 

@@ -6,8 +6,8 @@
 
 namespace reprise::base {
 
-/// The best of `values` and `start` by `better`. It works on eight values at a time, so that
-/// compilers use vectors and no comparison waits for the one before.
+/// The best of `values` and `start`, where `better` compares two. The loop takes eight values at a
+/// time, so that compilers use vectors and no comparison waits for the one before.
 template <class Better>
 [[nodiscard]] float extreme(std::span<const float> values, float start,
                             const Better& better) noexcept {

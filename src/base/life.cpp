@@ -19,7 +19,7 @@ struct alignas(kCacheLine) Forks {
 };
 constinit Forks forks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-/// Returns `forks`, after it has installed the handler that counts.
+/// Returns the count of forks. The first call installs the handler that counts.
 const std::atomic<std::uint32_t>& counted_forks() {
   // With glibc a library that is unloaded takes its handler with it. With another C library it must
   // stay loaded, as a later fork would call the handler.
@@ -46,8 +46,9 @@ void Life::close() noexcept {
     return;
   }
   // C1: release; partner: closed. The flag comes first, then the wakes (I11): a sleeper whose
-  // ticket is older than the wake does not sleep, and one with a later ticket sees the flag (E2). A
-  // thread that registers an event too late for the wakes sees the flag, by the mutex.
+  // ticket is older than the wake does not sleep, and a sleeper with a later ticket sees the flag
+  // (E2). A thread that registers an event too late for the wakes takes the mutex later, and sees
+  // the flag.
   closed_.store(1, Order::Release);
   const MutexLock lock(mutex_);
   for (const WokenByClose* woken = first_; woken != nullptr; woken = woken->next_) {
@@ -62,7 +63,7 @@ Life::WokenByClose::WokenByClose(Life& life, Event& event) noexcept : life_(life
 
 Life::WokenByClose::~WokenByClose() {
   if (life_.forked()) {
-    return;  // The mutex may be held for ever.
+    return;  // In the child the mutex may be locked for ever.
   }
   const MutexLock lock(life_.mutex_);
   WokenByClose** at = &life_.first_;

@@ -12,10 +12,10 @@ namespace reprise::base {
 /// Whether a buffer is open or closed, and whether this is still the process that made it. Any
 /// thread.
 ///
-/// A forked child has a copy of every lock but not the threads that held them, so whoever locks or
-/// waits there may do so for ever. A handler that runs in each child counts the forks that led to a
-/// process; a `Life` that was made at another count is of another process. A child that is made
-/// without handlers (`vfork`, `_Fork`) is not noticed.
+/// A forked child has a copy of every lock but not the threads that held them, so a thread that
+/// locks or waits in the child may do so for ever. A handler that runs in each child counts the
+/// forks that led to a process; a `Life` that was made at another count belongs to another process.
+/// A child that is made without handlers (`vfork`, `_Fork`) is not noticed.
 class Life {
  public:
   /// Throws `std::bad_alloc` if the handler cannot be installed.
@@ -29,7 +29,7 @@ class Life {
   /// nothing.
   void close() noexcept;
 
-  /// While such an object lives, `close` wakes the threads that sleep on its event.
+  /// While an object of this class lives, `close` wakes the threads that sleep on its event.
   class WokenByClose {
    public:
     /// The life and the event outlive this object.
@@ -43,7 +43,7 @@ class Life {
 
     Life& life_;
     Event& event_;
-    mutable WokenByClose* next_;  ///< Guarded by the life's mutex; its neighbours change it, too.
+    mutable WokenByClose* next_;  ///< Guarded by the life's mutex; neighbours change it, too.
   };
 
   /// Whether this is a forked child, or a child of one. Relaxed: a child begins with one thread,
@@ -62,9 +62,10 @@ class Life {
  private:
   [[noreturn]] void throw_forked() const;
 
-  // Every commit reads these; they are written once.
+  // Every commit reads these members, and they hardly ever change: their cache line has no others.
   alignas(kCacheLine) StdSync::Atomic<std::uint32_t> closed_{0};
-  /// The count of the copy of the library that made this: a process may have several copies.
+  /// The count of forks in the copy of the library that made this object: a process may have
+  /// several copies.
   const std::atomic<std::uint32_t>& forks_;
   const std::uint32_t forks_when_made_;
   const std::int64_t creator_pid_;  ///< Process id, for the refusal.

@@ -119,15 +119,16 @@ void MappedFile::wont_need(std::size_t offset, std::size_t bytes) const noexcept
   const std::size_t page = page_bytes();
   const std::size_t first = (offset + page - 1) / page;
   const std::size_t end = (offset + bytes) / page;
-  constexpr std::size_t kLooks = 8;
-  bool all_there = true;
-  for (std::size_t look = 0; all_there && first < end && look < kLooks; ++look) {
-    const std::size_t at = first + (end - first) * look / kLooks;
-    unsigned char there = 1;
-    all_there = ::mincore(data_ + at * page, page, &there) != 0 || (there & 1U) != 0;
+  // Zeroing pages in memory would only cost time, and a few pages tell whether a part is there.
+  constexpr std::size_t kSamples = 8;
+  bool all_in_memory = true;
+  for (std::size_t sample = 0; all_in_memory && first < end && sample < kSamples; ++sample) {
+    const std::size_t at = first + (end - first) * sample / kSamples;
+    unsigned char page_state = 1;
+    all_in_memory = ::mincore(data_ + at * page, page, &page_state) != 0 || (page_state & 1U) != 0;
   }
-  if (!all_there) {
-    // If the file system cannot zero a range, writing to the part reads it back, page by page.
+  if (!all_in_memory) {
+    // If the file system cannot zero a range, later writes to the part read it back, page by page.
     ::fallocate(descriptor_, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(first * page), static_cast<off_t>((end - first) * page));
   }

@@ -8,7 +8,7 @@
 namespace reprise::base {
 
 /// A range of memory, zeroed at first, whose pages belong to a file without a name. Disk space must
-/// be set aside before a page is written to; otherwise a full disk is a SIGBUS.
+/// be set aside before a page is written to; otherwise a full disk raises SIGBUS.
 ///
 /// Forked children do not have the range, because the parent would see what they write.
 ///
@@ -40,8 +40,8 @@ class MappedFile {
   /// Advice: this part is about to be read, so reading it from the disk may begin.
   void will_need(const std::byte* from, std::size_t bytes) const noexcept;
 
-  /// Advice: the contents of this part are not needed any more. If the system has written it to the
-  /// disk, it is not read back when the part is written to, and some of it reads as zero. The disk
+  /// Advice: the contents of this part are not needed any more. If the system has written the part
+  /// to the disk, later writes to it read nothing back, and some of it reads as zero. The disk
   /// space stays.
   void wont_need(std::size_t offset, std::size_t bytes) const noexcept;
 

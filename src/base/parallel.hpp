@@ -14,8 +14,8 @@ namespace reprise::base {
 /// Only this header includes oneTBB. May throw std::bad_alloc.
 ///
 /// The call is isolated: while this thread waits for the other blocks it runs no task of the user,
-/// which could use the same sampler, or delay giving its pins back. Its blocks are no part of a
-/// group of tasks that the user may cancel, which would leave them out and say nothing.
+/// which could use the same sampler, or delay giving its pins back. The blocks belong to no task
+/// group of the user, because cancelling that group would leave blocks out and say nothing.
 template <class Body>
 void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
   using Range = oneapi::tbb::blocked_range<std::size_t>;
@@ -30,15 +30,15 @@ void parallel_blocks(std::size_t n, std::size_t grain, const Body& body) {
 template <class Call>
 void for_each_index(std::size_t n, std::uint64_t bytes, const Call& call) {
   constexpr std::uint64_t kParallelBytes = std::uint64_t{4} << 20U;
-  const auto some = [&](std::size_t begin, std::size_t end) {
+  const auto call_range = [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       call(i);
     }
   };
   if (n > 1 && bytes >= kParallelBytes) {
-    parallel_blocks(n, 1, some);
+    parallel_blocks(n, /*grain=*/1, call_range);
   } else {
-    some(0, n);
+    call_range(0, n);
   }
 }
 

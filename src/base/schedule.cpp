@@ -10,8 +10,9 @@
 namespace reprise::base {
 namespace {
 
-/// How a thread behaves for a while. Nobody knows beforehand which habit shows a fault, so each
-/// phase draws its own: many short pauses, or few long ones in which other threads do much.
+/// How often a thread yields and sleeps for a while. Nobody knows beforehand which habit shows a
+/// fault, so each phase draws another habit: many short pauses, or few long ones in which other
+/// threads do much.
 struct Habit {
   std::uint64_t yield_one_in = 0;
   std::uint64_t sleep_one_in = 0;

@@ -13,8 +13,8 @@ inline constexpr std::size_t kCacheLine = 64;
 // Schedule points, only for tests. With the CMake option REPRISE_SCHEDULE_POINTS, every operation
 // of the synchronisation policy and of `base::Mutex` is a point at which its thread may yield or
 // sleep. A generator decides, seeded from the seed of the schedule and the number of the thread.
-// So rare interleavings come often, and mostly come again with their seed. Without the option the
-// points are empty.
+// So rare interleavings come often, and mostly come again when a run has the same seed. Without the
+// option the points are empty.
 
 #if defined(REPRISE_SCHEDULE_POINTS)
 
@@ -95,7 +95,7 @@ struct StdSync {
   };
 
   /// A word in plain memory, such as that of a row, which is written without an atomic operation
-  /// while only one thread has it.
+  /// while only one thread uses the row.
   template <class T>
   class Ref {
    public:

@@ -9,7 +9,7 @@
 namespace reprise::buffer {
 namespace {
 
-/// Raises `highest` to the version if it is lower. Returns whether it was.
+/// Raises `highest` to the version if `highest` is lower. Returns whether it was raised.
 bool raise(std::atomic<std::int64_t>& highest, std::int64_t version) noexcept {
   // Relaxed, here and where the exchange fails: an old number makes the exchange fail.
   std::int64_t before = highest.load(std::memory_order_relaxed);
@@ -51,11 +51,12 @@ std::size_t BufferCore::limiter_items() const noexcept {
 }
 
 void BufferCore::set_version(std::int64_t version) noexcept {
-  // Relaxed: a save that finds a shard raised has locked it after this thread did, so it sees this.
+  // Relaxed: a save that finds a shard raised has locked the shard after this thread did, so it
+  // sees this store.
   raise(counters.version_begun, version);
-  const auto most = static_cast<std::uint64_t>(version);
-  if (const auto staleness = options().max_staleness; staleness && *staleness < most) {
-    shards_.raise_oldest(static_cast<std::int64_t>(most - *staleness));
+  const auto newest = static_cast<std::uint64_t>(version);
+  if (const auto staleness = options().max_staleness; staleness && *staleness < newest) {
+    shards_.raise_oldest(static_cast<std::int64_t>(newest - *staleness));
     room_event.wake_registered();  // E1: items that cannot be drawn make room in a queue.
   }
   // Relaxed: a draw that reads this version takes its locks afterwards, so after the shards above.

@@ -49,9 +49,9 @@ struct alignas(base::kCacheLine) Counters {
   /// D1: added with release; partner: the acquire in BufferCore::stats, which then sees the commits
   /// of these steps.
   std::atomic<std::uint64_t> dropped_steps{0};
-  /// Changes of what a checkpoint stores that no other count shows: of values of mutable columns,
-  /// of all weights of a selector, of the ratio, of the version. S1: added with release, after the
-  /// change; partner: the acquire in Autosave, whose save then has the change.
+  /// The number of changes of a checkpoint's contents that no other count shows: changes of values
+  /// of mutable columns, of all weights of a selector, of the ratio, of the version. S1: added with
+  /// release, after the change; partner: the acquire in Autosave, whose save then has the change.
   std::atomic<std::uint64_t> changes{0};
   void changed() noexcept { changes.fetch_add(1, std::memory_order_release); }
   /// Steps in the newest save that has returned, evicted and dropped ones included.
@@ -63,8 +63,8 @@ struct alignas(base::kCacheLine) Counters {
   /// The version of the policy that the learner has. It is stored only once no new draw gives an
   /// item that is outdated by it.
   std::atomic<std::int64_t> version{0};
-  /// The highest version that a call has begun to set: the one that checkpoints store, because the
-  /// shards in them may have dropped items by it already.
+  /// The highest version that a call has begun to set: the one that checkpoints store, because
+  /// shards in a checkpoint may have dropped items by that version already.
   std::atomic<std::int64_t> version_begun{0};
 };
 
@@ -73,7 +73,8 @@ struct Saves {
   base::Mutex mutex;  ///< Allows one save at a time.
   /// The checkpoint that has the closed chunks of this buffer.
   std::optional<checkpoint::ManifestId> base REPRISE_GUARDED_BY(mutex);
-  /// `ChunkStore::changes` of each chunk before the save read it; 0 beyond the end.
+  /// `ChunkStore::changes` of each chunk before the save read the chunk; 0 for chunks beyond the
+  /// end.
   std::vector<std::uint32_t> changes REPRISE_GUARDED_BY(mutex);
   /// Random states of the samplers in the checkpoint that the buffer was loaded from. Set before
   /// any other thread has the buffer.
@@ -124,7 +125,8 @@ class BufferCore {
   /// Implements `ReplayBuffer::set_samples_per_insert`.
   void set_samples_per_insert(double samples_per_insert);
 
-  /// Whether a batch leaves fewer items for others, so that samplers wait by turns.
+  /// Whether a batch uses up what other batches need (inserts or draws), so that samplers wait in
+  /// line.
   [[nodiscard]] bool draws_consume() const noexcept {
     return limiter_.limits_inserts() || shards_.draws_limited();
   }
@@ -147,7 +149,7 @@ class BufferCore {
   base::Event items_event;  ///< Samplers wait here for items or inserts.
   base::Event room_event;   ///< Writers wait here for samples or for room in the queue.
   // Where one call may take what another lacks, the calls wait in line: the first call sleeps on an
-  // event above, and those after it on the event of their turns.
+  // event above, and the calls behind it on the event of their `Turns`.
   limiter::Turns sampler_turns;
   limiter::Turns writer_turns;
   limiter::WaitMeter writers_for_limiter;

@@ -7,12 +7,13 @@
 
 namespace reprise::buffer {
 
-/// Numbers items in the order in which they are decided, for selectors that draw by it. Any thread.
+/// Numbers items in the order in which they are decided, for selectors that draw by this order. Any
+/// thread.
 class alignas(base::kCacheLine) ItemNumbers {
  public:
   /// Takes the number of the item that its writer is deciding.
-  /// O1: release; partner: taken. The calling writer has rung for everything that it decided
-  /// before.
+  /// O1: release; partner: taken. The calling writer has rung (told the shard of its rows) for
+  /// every item that it decided before.
   [[nodiscard]] std::uint64_t take() noexcept {
     return next_.fetch_add(1, std::memory_order_release);
   }

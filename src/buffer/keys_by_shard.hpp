@@ -18,7 +18,7 @@ namespace reprise::buffer {
 template <class Each>
 void for_each_shard(std::span<const ItemKey> keys, const ShardSet& shards,
                     std::span<std::uint32_t> order, Each each) {
-  // First where each shard's keys begin, then where they end.
+  // ends[s]: at first where the indices of shard s begin, after the second loop where they end.
   std::array<std::uint32_t, kMaxShards + 1> ends{};
   for (const ItemKey key : keys) {
     ++ends[shards.index_of_slot(key.slot()) + 1];

@@ -10,8 +10,8 @@
 
 namespace reprise::buffer {
 
-/// What a process that writes to or draws from another one's buffer knows of it, to check calls by.
-/// Immutable.
+/// What a process knows of another process's buffer, to check calls that write to it or draw from
+/// it. Immutable.
 struct Outline {
   /// Throws as the constructor of `ReplayBuffer` for the schema and for the options that are used.
   Outline(const Schema& schema, const Options& options)

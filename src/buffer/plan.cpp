@@ -18,12 +18,15 @@ namespace {
 constexpr std::size_t kMaxWriters = std::size_t{1} << 16U;
 constexpr std::size_t kDefaultShards = 4;
 constexpr std::size_t kOneShardBelow = 4096;
+// The bounds of the default of `Options::chunk_steps`, which is documented there.
+constexpr std::size_t kMinDefaultChunkRows = 64;
 constexpr std::size_t kMaxDefaultChunkRows = 2048;
+constexpr std::size_t kMinDefaultChunkWindows = 16;
 /// Slots are numbered with 32 bits, and the highest number means no slot.
 constexpr std::size_t kMaxSlots = std::numeric_limits<std::uint32_t>::max();
 /// Places in a chunk's frame room are numbered with 32 bits.
 constexpr std::size_t kMaxFrameBytes = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;
+constexpr std::size_t kMaxRowBytes = std::size_t{1} << 47U;  ///< The address space of a process.
 
 void require_range(const char* option, std::size_t value, std::size_t min_value,
                    std::size_t max_value) {
@@ -33,18 +36,18 @@ void require_range(const char* option, std::size_t value, std::size_t min_value,
 
 std::size_t default_chunk_rows(const Options& options, const window::WindowSpec& window) {
   const std::size_t fair = options.capacity_steps / (4 * options.max_writers);
-  return std::clamp<std::size_t>(
-      fair, std::max<std::size_t>(64, std::size_t{16} * window.min_chunk_rows()),
-      std::max<std::size_t>(kMaxDefaultChunkRows, std::size_t{16} * window.min_chunk_rows()));
+  const std::size_t windows = kMinDefaultChunkWindows * window.min_chunk_rows();
+  return std::clamp(fair, std::max(kMinDefaultChunkRows, windows),
+                    std::max(kMaxDefaultChunkRows, windows));
 }
 
-bool exhausts(const Options& o) {
+bool may_exhaust(const Options& o) {
   return o.max_times_sampled != 0 || o.max_staleness;
 }
 
 /// The number of chunks beyond those that hold the capacity; `make_plan` explains it.
 std::size_t extra_chunks(const Options& o) {
-  const std::size_t limited = exhausts(o) ? 1 : 0;
+  const std::size_t limited = may_exhaust(o) ? 1 : 0;
   return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;
 }
 
@@ -55,12 +58,12 @@ void require_room(const Options& o, std::size_t chunk_items, std::size_t row_byt
   const bool numbers_run_out = kMaxSlots < kMaxRowBytes / row_bytes;
   const std::size_t rows = numbers_run_out ? kMaxSlots : kMaxRowBytes / row_bytes;
   const std::size_t chunks = rows / o.chunk_steps / o.shards * o.shards;
-  const std::size_t on_top = extra_chunks(o);
-  const std::size_t steps = chunks > on_top ? (chunks - on_top) * chunk_items : 0;
+  const std::size_t extra = extra_chunks(o);
+  const std::size_t steps = chunks > extra ? (chunks - extra) * chunk_items : 0;
   if (o.capacity_steps <= steps) {
     return;
   }
-  const bool limited = exhausts(o);
+  const bool limited = may_exhaust(o);
   const std::string why =
       base::text(": ceil(", o.capacity_steps, " steps / ", chunk_items, " items in a chunk) + ",
                  o.max_writers, " writers * (1 + ", o.shards, limited ? " * 2" : "", " shards) + ",
@@ -68,7 +71,7 @@ void require_room(const Options& o, std::size_t chunk_items, std::size_t row_byt
                  " rows of ", row_bytes, " bytes each is more than ",
                  numbers_run_out ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
   base::require(steps == 0, "capacity_steps is ", o.capacity_steps, why, steps);
-  const std::size_t min_chunks = (on_top / o.shards + 1) * o.shards;
+  const std::size_t min_chunks = (extra / o.shards + 1) * o.shards;
   base::refuse("chunk_steps is ", o.chunk_steps, why, rows / min_chunks,
                ", more with fewer max_writers or shards");
 }
@@ -137,17 +140,17 @@ Plan make_plan(const Options& options, const storage::RowLayout& layout,
   base::require(o.shards <= max_shards, "shards is ", o.shards,
                 "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", max_shards);
 
-  const std::size_t frames = layout.frame_bytes();
-  const std::size_t most = frames == 0 ? kMaxSlots : kMaxFrameBytes / frames;
-  const std::size_t least = window.min_chunk_rows();
+  const std::size_t frame_bytes = layout.frame_bytes();
+  const std::size_t max_rows = frame_bytes == 0 ? kMaxSlots : kMaxFrameBytes / frame_bytes;
+  const std::size_t min_rows = window.min_chunk_rows();
   if (o.chunk_steps == 0) {
-    o.chunk_steps = std::max(least, std::min(default_chunk_rows(o, window), most));
+    o.chunk_steps = std::max(min_rows, std::min(default_chunk_rows(o, window), max_rows));
   }
-  base::require(o.chunk_steps >= least && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
-                o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", least,
+  base::require(o.chunk_steps >= min_rows && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
+                o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", min_rows,
                 " to ", kMaxSlots);
-  base::require(o.chunk_steps <= most, "chunk_steps is ", o.chunk_steps, ", of ", frames,
-                " bytes of compressed fields each; allowed: at most ", most);
+  base::require(o.chunk_steps <= max_rows, "chunk_steps is ", o.chunk_steps, ", of ", frame_bytes,
+                " bytes of compressed fields each; allowed: at most ", max_rows);
 
   const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
   const std::size_t items = window.min_items(rows);

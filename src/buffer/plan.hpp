@@ -37,7 +37,7 @@ void check_ratio(const Options& options);
 void check_storage(const Storage& storage);
 
 /// Throws `std::system_error` with `error`: the disk of a `MappedFile` has no space for `bytes`
-/// more.
+/// more bytes.
 [[noreturn]] void refuse_disk(const Storage& storage, int error, const char* what,
                               std::size_t bytes);
 

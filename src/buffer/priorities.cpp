@@ -22,7 +22,7 @@ constexpr std::size_t kKeysPerBlock = 2048;
 /// bits, so halving the range of bits finds that priority, whatever the rule.
 void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
   constexpr auto kMaxBits = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
-  // Each array is written before it is read.
+  // Bounds of the bits of each priority. Each array is written before it is read.
   std::array<std::uint32_t, kKeysPerBlock> low;   // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint32_t, kKeysPerBlock> high;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::array<float, kKeysPerBlock> tried;         // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -36,8 +36,11 @@ void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
     rule.weigh(weighed, weighed);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const std::uint32_t middle = low[i] + (high[i] - low[i]) / 2;
-      (weighed[i] >= weights[i] ? high[i] : low[i]) =
-          weighed[i] >= weights[i] ? middle : middle + 1;
+      if (weighed[i] >= weights[i]) {
+        high[i] = middle;
+      } else {
+        low[i] = middle + 1;
+      }
     }
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -60,7 +63,7 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
         keys.subspan(done, std::min(kKeysPerBlock, keys.size() - done));
     const std::span<float> weights = priorities.subspan(done, part.size());
     std::uint64_t alphas_set = 0;
-    const auto changed = [&] {
+    const auto alpha_changed = [&] {
       // Locked, because the count rises with all locks held, after the exponent has changed.
       const ShardSet::Lock locked(core.shards(), 0);
       return core.selectors().alphas_set() != alphas_set;
@@ -68,14 +71,14 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
     do {  // Weights have to be converted with the exponent that made them.
       alphas_set = core.selectors().alphas_set();
       for_each_shard(part, core.shards(), order,
-                     [&](std::size_t s, std::span<const std::uint32_t> which) {
+                     [&](std::size_t s, std::span<const std::uint32_t> indices) {
                        const ShardSet::Lock shard(core.shards(), s);
-                       for (const std::uint32_t i : which) {
+                       for (const std::uint32_t i : indices) {
                          weights[i] = shard->stored(selector, part[i]);
                        }
                      });
       unweigh(rule, weights);
-    } while (changed());
+    } while (alpha_changed());
   }
   return keys.size() - static_cast<std::size_t>(std::ranges::count_if(
                            priorities, [](float priority) { return std::isnan(priority); }));

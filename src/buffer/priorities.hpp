@@ -17,8 +17,8 @@ std::size_t priorities(BufferCore& core, std::span<const ItemKey> keys, std::spa
                        std::size_t selector);
 /// Implements `SelectorHandle::totals`.
 [[nodiscard]] SelectorTotals totals(BufferCore& core, std::size_t selector);
-/// Sum and smallest weight of all shards at the last release of each lock, read without a lock.
-/// Draws are allotted by them. The other members are 0.
+/// Sum and smallest weight over all shards, each as of the last release of its lock, read without a
+/// lock. Draws are allotted by these numbers. The other members are 0.
 [[nodiscard]] SelectorSummary hinted(BufferCore& core, std::size_t selector) noexcept;
 
 }  // namespace reprise::buffer

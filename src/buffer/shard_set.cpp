@@ -10,7 +10,7 @@ namespace {
 
 /// The most chunks that one call ingests per shard before it goes on with its own work.
 constexpr std::size_t kIngestBound = 256;
-/// How often a call comes back to shards in which it has left something.
+/// How often a call comes back to shards in which it has left rows to ingest.
 constexpr int kIngestRounds = 16;
 /// How often a helping writer yields to samplers that wait for the lock.
 constexpr int kGiveWay = 4;
@@ -95,8 +95,8 @@ ShardSet::LockAll::~LockAll() {
 }
 
 /// Returns, per selector, the maxima over all shards, from their hints. The caller holds the lock
-/// of the shard that takes them, and nothing changed there since its hints were published. So no
-/// maximum of an old exponent, or from before a decay, enters the shard (see All).
+/// of the shard that will use the maxima, and has published that shard's hints. So no maximum of an
+/// old exponent, or from before a decay, enters the shard (see `LockAll`).
 ShardSet::Summaries ShardSet::summarise() const noexcept {
   Summaries summaries{};
   for (std::size_t i = 0; i < rules_.size(); ++i) {
@@ -138,11 +138,11 @@ void ShardSet::make_room(const EvictIn& evict_in) noexcept {
 void ShardSet::ingest_pending() noexcept {
   // Later rounds serve shards that had to stop until other shards evicted.
   const auto evict_in = [this](std::size_t s) { Lock(*this, s)->evict(); };
-  bool left = true;
-  for (int round = 0; round < kIngestRounds && left; ++round) {
-    left = false;
+  bool more = true;
+  for (int round = 0; round < kIngestRounds && more; ++round) {
+    more = false;
     for (std::size_t s = 0; s < size(); ++s) {
-      left = (shards_[s]->maybe_rung() && ingest_one(s)) || left;
+      more = (shards_[s]->maybe_rung() && ingest_one(s)) || more;
       make_room(evict_in);
     }
   }
@@ -174,16 +174,16 @@ void ShardSet::help_one(std::size_t index, const Work& work) noexcept REPRISE_UN
 }
 
 bool ShardSet::help_ingest(std::size_t index) noexcept {
-  bool all = false;
-  help_one(index, [&](Lock& shard) { all = !shard.ingest(); });
+  bool nothing_left = false;
+  help_one(index, [&](Lock& shard) { nothing_left = !shard.ingest(); });
   // Other shards may have to evict for the steps that entered here: see Victims::next.
   make_room([this](std::size_t s) { help_one(s, [](Lock& shard) { shard->evict(); }); });
-  // A thread that holds their locks may get no processor for a while. No writer waits for it,
-  // unless exhausted items have to leave first.
+  // A thread that holds another shard's lock may get no processor for a while. So that no writer
+  // waits for that thread, this shard evicts instead, unless exhausted items have to leave first.
   if (budget_.exceeded()) {
     help_one(index, [](Lock& shard) { shard->evict(/*others_busy=*/true); });
   }
-  return all;
+  return nothing_left;
 }
 
 void ShardSet::track_fresh() {
@@ -257,6 +257,7 @@ shard::Counters ShardSet::totals() noexcept {
     totals.chunks_touched += counters.chunks_touched;
     totals.indices += counters.indices;
   }
+  // The bookkeeping of all chunks, used or not.
   totals.indices.by_chunk +=
       size() * chunks_per_shard_.divisor() * (sizeof(storage::Chunk) + sizeof(shard::ChunkState));
   return totals;

@@ -52,8 +52,8 @@ class ShardSet {
     return *shards_[index_of_chunk(chunk)];
   }
 
-  // Counts without a lock, of about the moment at which each shard's was last released. Steps that
-  // are not yet ingested are missing.
+  // These counts take no lock: each shard counts as of about the last release of its lock. Steps
+  // that are not yet ingested are missing.
 
   /// Counts items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept;
@@ -71,7 +71,8 @@ class ShardSet {
   /// Counts outdated items that are not yet evicted.
   [[nodiscard]] std::size_t outdated() const noexcept;
 
-  /// Holds one shard's lock. While a sampler or an update waits for it, helping writers give way.
+  /// Holds one shard's lock. While a sampler or an update waits for the lock, helping writers give
+  /// way.
   class Lock {
    public:
     Lock(ShardSet& set, std::size_t index) noexcept REPRISE_UNCHECKED;
@@ -86,7 +87,7 @@ class ShardSet {
       return shard_.locked();
     }
     [[nodiscard]] shard::LockedShard* operator->() const noexcept { return &**this; }
-    /// Ingests a bounded number of chunks and evicts. Returns whether chunks with news were left.
+    /// Ingests a bounded number of chunks and evicts. Returns whether chunks were left to ingest.
     /// The next stop of the data path is `LockedShard::ingest`.
     bool ingest() noexcept;
 
@@ -118,8 +119,8 @@ class ShardSet {
     ShardSet& set_;
   };
 
-  /// Ingests what the doorbell lists show as pending, a bounded number of chunks per shard. For
-  /// samplers and updates.
+  /// Ingests the chunks on the doorbell lists (chunks with new rows), a bounded number per shard.
+  /// For samplers and updates.
   void ingest_pending() noexcept;
   /// Ingests until every doorbell list was seen empty, in a way that suffices for the last look of
   /// a thread that is about to sleep (I11).
@@ -130,7 +131,7 @@ class ShardSet {
   bool help_ingest(std::size_t index) noexcept;
   /// Tracks fresh items from now on (`SamplerOptions::fresh`). Throws std::bad_alloc.
   void track_fresh();
-  /// Items below this version of the policy are not drawn any more, once this call has returned.
+  /// Once this call has returned, items below this version of the policy are not drawn any more.
   void raise_oldest(std::int64_t version) noexcept;
   /// Refreshes a selector before a draw, if its weights depend on the items of all shards.
   void refresh(std::size_t selector) noexcept;
@@ -161,7 +162,7 @@ class ShardSet {
   void help_one(std::size_t index, const Work& work) noexcept;
 
   alignas(base::kCacheLine) const Rules rules_;
-  const bool items_are_steps_;  ///< Every step begins an item that can be drawn at any time.
+  const bool items_are_steps_;  ///< Every step begins an item, which can always be drawn.
   const std::size_t draws_per_item_;
   const bool may_exhaust_;
   const std::uint32_t chunk_rows_;

@@ -21,7 +21,7 @@ constexpr std::size_t kBlock = 2048;
 /// How many steps of an episode are looked up under one lock per shard.
 constexpr std::size_t kEpisodeBlock = 512;
 
-/// Scratch of one block. Its elements are written before they are read, so they are not
+/// Scratch of one block of keys. Its elements are written before they are read, so they are not
 /// initialised.
 struct Block {
   // A defaulted constructor would set the arrays to 0.
@@ -40,11 +40,11 @@ struct Block {
 void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
            const ShardSet& shards, Block& block) noexcept {
   bool sorted_by_shard = true;
-  std::uint32_t last = 0;
+  std::uint32_t previous = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     block.shards[i] = shards.index_of_slot(keys[i].slot());
-    sorted_by_shard &= block.shards[i] >= last;
-    last = block.shards[i];
+    sorted_by_shard &= block.shards[i] >= previous;
+    previous = block.shards[i];
   }
   if (sorted_by_shard) {
     return;
@@ -73,6 +73,7 @@ bool valid(float priority) noexcept {
          std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
 }
 
+/// Whether a key may be of the buffer. It has no branch, because loops over keys call it.
 bool valid(ItemKey key, std::uint32_t tag, std::size_t slots) noexcept {
   return static_cast<int>(key.tag() == tag) & static_cast<int>(key.slot() < slots);
 }
@@ -102,13 +103,13 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   if (good && rule.weighable(base::extreme(priorities, 0.0F, std::greater<>()))) {
     return;
   }
-  // Some priority is wrong; the loops below find it, and throw.
+  // Some priority or key is wrong; the loops of these calls find it, and throw.
   check_priorities("update_priorities", priorities, rule);
   refuse_foreign("update_priorities", keys, tag, slots);
 }
 
-/// Makes every weight finite and at least 0 (I4), because the priorities may have been checked with
-/// another exponent, or a user's rule may return anything.
+/// Weighs the priorities. Makes every weight finite and at least 0 (I4), because the priorities may
+/// have been checked with another exponent, or a user's rule may return anything.
 void weigh(const SelectorRule& rule, std::span<const float> priorities,
            std::span<float> weights) noexcept {
   rule.weigh(priorities, weights);
@@ -192,6 +193,7 @@ UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
           block.shards.begin());
       const ShardSet::Lock shard(shards, s);
       const std::span<float> weights = std::span(block.weights).subspan(begin, end - begin);
+      // An exponent that was set since the weights were computed stays while the lock is held.
       if (core.selectors().alphas_set() != alphas_set) {
         weigh(rule, raw.subspan(begin, end - begin), weights);
       }
@@ -227,22 +229,22 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
   ShardSet& shards = core.shards();
   UpdateResult result;
   // Both arrays are written before they are read, so they are not initialised.
-  std::array<ItemKey, kEpisodeBlock> keys;
-  std::array<float, kEpisodeBlock> found;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<ItemKey, kEpisodeBlock> live_keys;
+  std::array<float, kEpisodeBlock> live_values;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (std::size_t done = 0; done < priorities.size(); done += kEpisodeBlock) {
     const std::size_t count = std::min(kEpisodeBlock, priorities.size() - done);
     std::size_t live = 0;
     for (std::size_t s = 0; s < shards.size(); ++s) {
       const ShardSet::Lock shard(shards, s);
       for_each_step(*shard, episode, position, done, done + count, [&](std::size_t i, ItemKey key) {
-        if (live < count) {
-          keys[live] = key;
-          found[live++] = priorities[i];
+        if (live < count) {  // A damaged checkpoint may say that two shards have a step.
+          live_keys[live] = key;
+          live_values[live++] = priorities[i];
         }
       });
     }
-    const auto [applied, stale] =
-        update(core, std::span(keys).first(live), std::span(found).first(live), selector);
+    const auto [applied, stale] = update(core, std::span(live_keys).first(live),
+                                         std::span(live_values).first(live), selector);
     result.applied += applied;
     const std::size_t missing = count - live;
     // Relaxed: a statistic.
@@ -326,13 +328,14 @@ std::size_t remove(BufferCore& core, std::span<const ItemKey> keys) {
     const std::span<const ItemKey> part = keys.subspan(done, std::min(kBlock, keys.size() - done));
     // Both arrays are written before they are read, so they are not initialised.
     std::array<std::uint32_t, kBlock> order;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-    std::array<ItemKey, kBlock> own;
-    for_each_shard(
-        part, core.shards(), order, [&](std::size_t s, std::span<const std::uint32_t> which) {
-          std::ranges::transform(which, own.begin(), [part](std::uint32_t i) { return part[i]; });
-          const ShardSet::Lock shard(core.shards(), s);
-          removed += shard->remove(std::span(own).first(which.size()));
-        });
+    std::array<ItemKey, kBlock> keys_of_shard;
+    for_each_shard(part, core.shards(), order,
+                   [&](std::size_t s, std::span<const std::uint32_t> indices) {
+                     std::ranges::transform(indices, keys_of_shard.begin(),
+                                            [part](std::uint32_t i) { return part[i]; });
+                     const ShardSet::Lock shard(core.shards(), s);
+                     removed += shard->remove(std::span(keys_of_shard).first(indices.size()));
+                   });
   }
   core.room_event.wake_registered();  // E1: items that have left make room in a queue.
   return removed;

@@ -18,8 +18,8 @@ namespace reprise::buffer {
 UpdateResult update(BufferCore& core, std::span<const ItemKey> keys,
                     std::span<const float> priorities, std::size_t selector);
 
-/// As `update`, for as many priorities as keys, all of this buffer. A weight that is not finite
-/// with the present exponent becomes the largest number.
+/// As `update`, but checks no argument: there are as many priorities as keys, and all keys are of
+/// this buffer. A weight that is not finite with the present exponent becomes the largest float.
 UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
                             std::span<const float> priorities, std::size_t selector);
 

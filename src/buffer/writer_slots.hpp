@@ -49,8 +49,8 @@ class WriterSlots {
   /// Where the writer of a slot goes on; in a loaded buffer, where the slot's next writer begins.
   struct WriterPosition {
     std::uint32_t chunk = storage::kNil;       ///< Its open chunk, or kNil.
-    std::uint32_t next_shard = storage::kNil;  ///< Its next shard; kNil: it had no writer.
-    std::uint64_t next_episode = 0;  ///< Its next id; a multiple of kEpisodeIdBlock takes a block.
+    std::uint32_t next_shard = storage::kNil;  ///< Its next shard; kNil: the slot had no writer.
+    std::uint64_t next_episode = 0;  ///< Its next id; multiples of kEpisodeIdBlock take a block.
   };
   /// Called only by the writer of the slot. Relaxed: a save beside working writers reads positions
   /// of about that moment, and `load` uses those that fit the chunks.
@@ -80,8 +80,8 @@ class WriterSlots {
     steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// Committed steps of all writers. Relaxed: it includes every step whose ingestion the caller has
-  /// seen.
+  /// Committed steps of all writers. Relaxed: the sum includes every step whose ingestion the
+  /// caller has seen.
   [[nodiscard]] std::uint64_t committed() const noexcept {
     std::uint64_t sum = 0;
     for (const Slot& slot : slots_) {
