@@ -20,8 +20,9 @@ using record::FileHeader;
 constexpr std::size_t kFileEntryBytes = sizeof(DataName) + sizeof(std::uint64_t);
 constexpr std::size_t kMinStateEntryBytes = sizeof(std::uint32_t) + sizeof(RecordRef);
 
-/// Refuses a record that cannot lie at its place. `room` has the bytes that the other records leave
-/// in each file, so that no number of records makes a reader allocate more than the files contain.
+/// Refuses a record that cannot lie at its place. `room` has the bytes that the records checked
+/// before leave in each file, so that all records together make a reader allocate no more than the
+/// files contain.
 void check_ref(const record::Decoder& decoder, const DataFiles& files, DataFiles& room,
                const RecordRef& at) {
   const auto file = room.find(at.file);
@@ -36,7 +37,7 @@ void check_ref(const record::Decoder& decoder, const DataFiles& files, DataFiles
   if (const std::uint64_t size = files.at(at.file); offset > size - stored) {
     decoder.refuse("a record at byte ", offset, ", of ", stored, " bytes, in a file of ", size);
   }
-  // A block takes its header, at least 1 byte, and at most its uncompressed bytes.
+  // A stored block is a header and at least 1 byte, but no more bytes than it has uncompressed.
   const std::uint64_t blocks = record::blocks_of(raw);
   if (stored / (BlockHeader::kBytes + 1) < blocks || stored - blocks * BlockHeader::kBytes > raw) {
     decoder.refuse("a record of ", raw, " bytes stored in ", stored);
@@ -74,7 +75,7 @@ Manifest decode(record::Bytes bytes, std::uint64_t number, const std::string& pa
     const auto at = decoder.value<RecordRef>();
     check_ref(decoder, manifest.files, room, at);
     if (at.place.stored - record::blocks_of(at.place.raw) * BlockHeader::kBytes != at.place.raw) {
-      // A reader takes a state into memory as a whole, so that must not be more than its file has.
+      // A reader takes a whole state into memory, which must not be more than the state's file has.
       decoder.refuse("a state of ", at.place.raw, " bytes stored in ", at.place.stored,
                      "; states are not compressed");
     }
@@ -96,11 +97,11 @@ FileHeader read_header(record::StoredFile& file, record::FileKind kind, const Da
 
 /// Removes the files, and returns whether all of them are gone.
 bool remove_all(record::Folder& folder, const std::vector<std::string>& names) {
-  bool gone = true;
+  bool all_gone = true;
   for (const std::string& name : names) {
-    gone = folder.try_remove(name) && gone;
+    all_gone = folder.try_remove(name) && all_gone;
   }
-  return gone;
+  return all_gone;
 }
 
 void remove_unneeded(record::Folder& folder, std::size_t keep) {

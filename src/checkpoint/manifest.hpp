@@ -15,8 +15,9 @@
 
 namespace reprise::checkpoint {
 
-/// A chunk as it was when it was saved. A closed chunk never changes: within one buffer, the same
-/// index, generation and rows mean the same bytes.
+/// A chunk as it was when it was saved. Only values of mutable columns change in a closed chunk,
+/// and the caller knows when: otherwise the same index, generation and rows mean the same bytes in
+/// one buffer.
 struct ChunkId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
@@ -26,7 +27,7 @@ struct ChunkId {
   friend bool operator==(const ChunkId&, const ChunkId&) = default;
 };
 
-/// The file and the place in it of a record.
+/// Where a record lies: its file, and its place there.
 struct RecordRef {
   DataName file;
   record::RecordPlace place;
@@ -58,7 +59,7 @@ inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30U;
 struct Manifest {
   ManifestId id;
   DataFiles files;
-  std::vector<ChunkEntry> chunks;  ///< Chunks by their place in the files.
+  std::vector<ChunkEntry> chunks;  ///< Sorted by their place in the files.
   std::vector<StateEntry> states;  ///< Sorted by name.
 };
 
@@ -69,13 +70,13 @@ struct Manifest {
 /// state named twice.
 [[nodiscard]] Manifest read_manifest(record::Folder& folder, std::uint64_t number);
 
-/// Reads a manifest and opens each of its files. Returns nothing if it is damaged, or a file is not
-/// the one that it names; the files' contents are not verified, because that would take reading all
-/// of them. Throws `CheckpointError` where the system refuses.
+/// Reads a manifest and opens each of its files. Returns nothing if the manifest is damaged or a
+/// file is not as the manifest says; the files' contents are not verified, because that would take
+/// reading all of them. Throws `CheckpointError` where the system refuses.
 [[nodiscard]] std::optional<Manifest> read_whole(record::Folder& folder, std::uint64_t number);
 
-/// Throws `Unsupported` if a newer version wrote the manifest. The caller finds other faults when
-/// it reads it.
+/// Throws `Unsupported` if a newer version wrote the manifest. Ignores other faults, which the
+/// caller finds when it reads the manifest.
 void refuse_newer_version(record::Folder& folder, std::uint64_t number);
 
 /// Writes a whole manifest under its unfinished name, syncs it, and notes its checksum in `id`.

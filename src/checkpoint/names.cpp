@@ -17,7 +17,8 @@ std::string digits(std::uint64_t value) {
   return std::string(kDigits - text.size(), '0') + text;
 }
 
-/// The number in the digits from `at` on; the caller checks the name by making it again.
+/// The number in the digits from `at` on, or any number if there are none: the caller makes the
+/// name of that number and compares.
 std::uint64_t number_at(std::string_view name, std::size_t at) {
   std::uint64_t number = 0;
   const std::string_view digits = name.substr(std::min(at, name.size()));

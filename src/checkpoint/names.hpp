@@ -16,7 +16,8 @@ inline constexpr const char* kSaverLock = "saver.lock";
 /// The file that loads lock shared, and that is locked exclusively while old files are removed.
 inline constexpr const char* kReadersLock = "readers.lock";
 
-/// A data file: number S of those that the save of checkpoint N wrote.
+/// Names a data file by the number of the checkpoint whose save wrote it, and the file's number
+/// among the files of that save.
 struct DataName {
   std::uint64_t number = 0;
   std::uint64_t sequence = 0;
@@ -24,8 +25,8 @@ struct DataName {
   friend auto operator<=>(const DataName&, const DataName&) = default;
 };
 
-/// Distinguishes a manifest from those that other buffers saved, also other loads of the same
-/// checkpoint.
+/// Names a manifest. The checksum tells it from a manifest of the same number that another buffer
+/// saved, for example another load of the same checkpoint.
 struct ManifestId {
   std::uint64_t number = 0;
   std::uint64_t checksum = 0;
@@ -38,7 +39,7 @@ struct ManifestId {
 [[nodiscard]] std::string unfinished_name(std::uint64_t number);
 [[nodiscard]] std::string data_name(const DataName& name);
 
-/// Returns nothing for names that do not have exactly this form.
+/// These three return nothing for a name that does not have exactly the form above.
 [[nodiscard]] std::optional<std::uint64_t> parse_manifest_name(std::string_view name);
 [[nodiscard]] std::optional<std::uint64_t> parse_unfinished_name(std::string_view name);
 [[nodiscard]] std::optional<DataName> parse_data_name(std::string_view name);

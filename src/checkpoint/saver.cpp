@@ -91,8 +91,8 @@ void Saver::read_base(const std::optional<ManifestId>& base) {
       }
     }
   } catch (const CheckpointError&) {
-    // Without a base everything is written. If the directory itself is at fault, writing will
-    // report it.
+    // Without a base everything is written. If the directory itself is at fault, writing reports
+    // the fault.
     return;
   }
 }
@@ -166,7 +166,7 @@ std::uint64_t Saver::move_out_of_sparse_files() {
       used += chunk->at.place.stored;
     }
     if (used >= (file.second - record::FileHeader::kBytes + 1) / 2) {
-      continue;
+      continue;  // At least half of the file is in use.
     }
     record::StoredFile from = open_data(folder_, file);
     for (ChunkEntry* const chunk : chunks) {

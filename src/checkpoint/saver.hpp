@@ -22,13 +22,13 @@ namespace reprise::checkpoint {
 /// Returns the options. Throws `std::invalid_argument` if they are out of range.
 [[nodiscard]] SaveOptions checked(SaveOptions options);
 
-/// One save: data is written beside the data of earlier checkpoints, and `commit` makes it the
-/// newest. A saver that is destroyed without `commit` leaves the checkpoints of the directory as
-/// they were; a caller that catches what another call threw has to destroy the saver.
+/// One save: data is written beside the data of earlier checkpoints, and `commit` makes of it the
+/// newest checkpoint. A saver that is destroyed without `commit` leaves the checkpoints of the
+/// directory as they were; a caller that catches what another call threw has to destroy the saver.
 ///
 /// Steps on the disk: data, synced; their names, synced; the manifest under another name, synced;
 /// its rename, synced. Only then is the save acknowledged. After that older manifests are removed,
-/// and once that is on the disk, the data that no manifest names.
+/// and once their removal is on the disk, the data that no manifest names.
 ///
 /// Memory: a block per thread, one chunk while data moves out of a file that is mostly unused, and
 /// the table of chunks, some 100 bytes each.
@@ -42,9 +42,9 @@ class Saver {
   /// buffer; then, and if the base is damaged or gone, everything is written. `full_bytes`: the
   /// size from which a data file is full; tests make it small.
   ///
-  /// Throws `CheckpointError`: `Locked` while another saver works there, `Unsupported` if there is
-  /// a checkpoint of a newer version, `Io`. Throws `std::invalid_argument` for options out of
-  /// range.
+  /// Throws `CheckpointError`: `Locked` while another saver works in the directory, `Unsupported`
+  /// if a checkpoint there is of a newer version, `Io` if the system refuses. Throws
+  /// `std::invalid_argument` for options out of range.
   Saver(record::FileSystem& file_system, const std::string& directory, SaveOptions options,
         std::optional<ManifestId> base = {}, std::uint64_t full_bytes = Segments::kFullBytes);
 
@@ -59,7 +59,8 @@ class Saver {
   [[nodiscard]] bool reuse_chunk(const ChunkId& id) REPRISE_EXCLUDES(mutex_);
 
   /// Writes the parts one after the other as the bytes of a chunk; each index once. Throws
-  /// `CheckpointError` (`Io`, `Cancelled`), `std::bad_alloc`.
+  /// `CheckpointError` if the system refuses (`Io`) or stop is requested (`Cancelled`), and
+  /// `std::bad_alloc`.
   void write_chunk(const ChunkId& id, std::span<const record::Bytes> parts)
       REPRISE_EXCLUDES(mutex_);
 
@@ -67,8 +68,9 @@ class Saver {
   void write_state(const std::string& name, std::span<const record::Bytes> parts)
       REPRISE_EXCLUDES(mutex_);
 
-  /// Publishes the checkpoint; every write must have succeeded. Once this has returned, it survives
-  /// a crash. If it throws, the new checkpoint may exist or not, and is whole if it does.
+  /// Publishes the checkpoint; every write must have succeeded. Once the call has returned, the
+  /// checkpoint survives a crash. If the call throws, the checkpoint may exist or not, and is whole
+  /// if it exists.
   SaveResult commit() REPRISE_EXCLUDES(mutex_);
 
   /// The checkpoint that `commit` made: the base of the next.

@@ -18,9 +18,9 @@
 
 namespace reprise::checkpoint {
 
-/// How long a record is needed: until its chunk is evicted, or until the next save writes it anew.
-/// The two kinds go to different files, because a file with both would be mostly unused after the
-/// next save.
+/// How long a record is needed: until its chunk is evicted (`Lasting`), or until the next save
+/// writes it anew (`Passing`). The two kinds go to different files, because a file with both would
+/// be mostly unused after the next save.
 enum class Lifetime : std::uint8_t { Lasting, Passing };
 
 /// The data files of one save. Every writing thread has a file of its own while it writes, so there
@@ -52,7 +52,7 @@ class Segments {
   /// Syncs every file, and returns the files written.
   DataFiles finish() REPRISE_EXCLUDES(mutex_);
   /// Sets whether the files stay when the object is destroyed, because a manifest may name them.
-  void keep(bool yes) noexcept { kept_ = yes; }
+  void keep(bool stay) noexcept { kept_ = stay; }
 
  private:
   struct Segment {

@@ -72,7 +72,7 @@ void Reader::read_chunk(const ChunkEntry& chunk, std::span<const record::Writabl
     throw record::damaged(snapshot_->path_of(chunk.at), place.offset, "a record of ", place.raw,
                           " bytes; expected: ", room);
   }
-  record::WritableBytes rest;  // What is left of the room before rooms.front().
+  record::WritableBytes rest;  // The unfilled part of the room that is being filled.
   read(chunk.at, [&](record::Bytes block) {
     while (!block.empty()) {
       if (rest.empty()) {
@@ -126,16 +126,16 @@ Snapshot open_latest(record::FileSystem& file_system, const std::string& directo
           passed.push_back({*number, error});
           continue;
         }
-        const bool of_any = error.kind() == CheckpointError::Kind::Cancelled ||
-                            error.kind() == CheckpointError::Kind::Io;
-        throw CheckpointError(passed.empty() || of_any ? error : passed.front().error);
+        const bool of_call = error.kind() == CheckpointError::Kind::Cancelled ||
+                             error.kind() == CheckpointError::Kind::Io;
+        throw CheckpointError(passed.empty() || of_call ? error : passed.front().error);
       }
     }
     if (lock == nullptr && !passed.empty() && listing < kMaxListings) {
       // A save may have removed a file after it was listed; then there is a newer checkpoint.
-      std::vector<std::uint64_t> now = manifest_numbers(folder->list());
-      if (now != numbers) {
-        numbers = std::move(now);
+      std::vector<std::uint64_t> present = manifest_numbers(folder->list());
+      if (present != numbers) {
+        numbers = std::move(present);
         continue;
       }
     }

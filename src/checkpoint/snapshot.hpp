@@ -42,7 +42,8 @@ class Snapshot {
   }
 
   /// Reads everything, large data in parallel, and compares every checksum. Throws
-  /// `CheckpointError`: `Damaged`, `Missing`, `Io`, `Cancelled`.
+  /// `CheckpointError`: `Damaged` if one differs, `Missing` if a file is gone, `Io` if the system
+  /// refuses, `Cancelled` if stop is requested.
   void verify(const std::stop_token& stop = {}) const;
 
  private:
@@ -81,18 +82,18 @@ class Reader {
   DataName open_file_;
 };
 
-/// Whether the files of a checkpoint are at fault: damaged, missing, or unreadable for the disk
+/// Whether the files of a checkpoint are at fault: damaged, missing, or not to be read by the disk
 /// (EIO). A load then takes an older checkpoint.
 [[nodiscard]] bool is_fault_of_files(const CheckpointError& error) noexcept;
 
-/// The newest whole checkpoint of a directory, verified, which `use` did not refuse. A checkpoint
-/// that is damaged, lacks a file, or cannot be read by the disk (EIO) is skipped for the one before
-/// and added to `skipped`; so is one for which `use` throws such an error.
+/// The newest checkpoint of a directory that is whole (verified) and that `use` did not refuse. A
+/// checkpoint that is damaged, lacks a file, or cannot be read by the disk (EIO) is skipped for the
+/// one before and added to `skipped`; so is one for which `use` throws such an error.
 ///
-/// If none is whole, throws the error of the newest. If an older one fails for another reason,
-/// throws the error of the newest, too, unless that reason is `Cancelled` or an error of the
-/// system. Throws `Missing` if there is no checkpoint, and `Unsupported` if the newest is of a
-/// newer version, because an older one in its place would be an unnoticed loss.
+/// If no checkpoint is whole, throws the error of the newest. If an older one fails for another
+/// reason, throws the error of the newest, too, unless that reason is `Cancelled` or an error of
+/// the system. Throws `Missing` if there is no checkpoint, and `Unsupported` if a newer version of
+/// reprise wrote the newest, because an older one in its place would be an unnoticed loss.
 [[nodiscard]] Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                                    const std::stop_token& stop = {},
                                    std::vector<SkippedCheckpoint>* skipped = nullptr,

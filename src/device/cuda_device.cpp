@@ -43,14 +43,14 @@ class CudaDevice final : public Device {
   void* allocate(std::size_t bytes, bool on_host) override {
     const Current current(*this);
     void* block = nullptr;
-    DevicePointer away = 0;
-    const Result result =
-        on_host ? driver_.allocate_host(&block, bytes, kPortable) : driver_.allocate(&away, bytes);
+    DevicePointer address = 0;
+    const Result result = on_host ? driver_.allocate_host(&block, bytes, kPortable)
+                                  : driver_.allocate(&address, bytes);
     if (result == kOutOfMemory) {
       throw std::bad_alloc();
     }
     check(result, on_host ? "cuMemHostAlloc" : "cuMemAlloc");
-    return on_host ? block : reinterpret_cast<void*>(away);  // NOLINT(performance-no-int-to-ptr)
+    return on_host ? block : reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
   }
   void free(void* memory, bool on_host) noexcept override {
     quietly([&] {
@@ -122,7 +122,8 @@ class CudaDevice final : public Device {
     base::refuse<std::runtime_error>("CUDA: ", call, " says ", name, " (", result, ")");
   }
 
-  /// Runs `work`, which frees objects of the context. If the context is gone, so are they.
+  /// Runs `work`, which frees objects of the context. If the context is gone, its objects are gone
+  /// too.
   template <class Work>
   void quietly(Work&& work) noexcept {
     if (driver_.push_context(context_) == 0) {

@@ -19,18 +19,18 @@ namespace reprise {
 
 namespace {
 
-constexpr std::size_t in_words(std::size_t bytes) {
+constexpr std::size_t round_up_to_words(std::size_t bytes) {
   return (bytes + 7) / 8 * 8;
 }
 
 }  // namespace
 
 /// Takes rows of drawn items that the copy lacks. Of a chunk in use it may read only what the
-/// windows of decided items contain (I1). A drawn item is decided, and so are all items before it
-/// in its chunk: their rows are read whole. Of the rows after it, up to the end of its window, it
-/// reads the fields, and of the last one the observations. Mutable columns, which follow all else
-/// in a row, change at any time, so they are read through the gather; in their place in the copy
-/// are the frames of compressed fields.
+/// windows of decided (complete) items contain (I1). A drawn item is decided, and so are all items
+/// before it in its chunk: the rows of these items are read whole. Of the rows after the item, up
+/// to the end of its window, the fields are read, and of the last row the observations. Mutable
+/// columns, which follow all else in a row, change at any time, so the gather reads them; the copy
+/// has the frames of compressed fields in their place.
 class RowMirror::State final : public window::RowSink {
  public:
   explicit State(sampler::SamplerCore& sampler)
@@ -40,7 +40,7 @@ class RowMirror::State final : public window::RowSink {
         chunks_(core_.store().chunks()),
         room_(std::min(chunks_.size(), usual_chunks(core_))) {
     const storage::RowLayout& layout = core_.chunk_layout();
-    layout_.row_bytes = in_words(layout.mutable_begin());
+    layout_.row_bytes = round_up_to_words(layout.mutable_begin());
     for (std::size_t i = 0; i < core_.schema().fields().size(); ++i) {
       const RoleTraits& role = core_.schema().fields()[i].traits();
       layout_.offsets.push_back(role.per_item || role.changes ? Layout::kInBatches
@@ -48,7 +48,7 @@ class RowMirror::State final : public window::RowSink {
     }
     for (const storage::CompressedField& field : layout.compressed()) {
       layout_.offsets[field.field] = layout_.row_bytes;
-      layout_.row_bytes += in_words(field.bytes);
+      layout_.row_bytes += round_up_to_words(field.bytes);
     }
     core_.window().refuse_streams("other ends, whose steps are in consecutive rows",
                                   base::Call{"RowMirror"});
@@ -113,11 +113,11 @@ class RowMirror::State final : public window::RowSink {
     /// The generations of the keys of its rows: two while the chunk has rows of a checkpoint. They
     /// change when the chunk is used again.
     std::array<std::uint32_t, 2> generations{kNone, kNone};
-    std::uint32_t whole = 0;  ///< How many rows, from the first on, the copy has whole.
-    std::uint32_t end = 0;    ///< The last row of which it has the observations.
-    std::uint32_t wanted_whole = 0;
-    std::uint32_t wanted_end = 0;
-    std::uint32_t place = kNone;  ///< Where its rows are in the copy, in chunks.
+    std::uint32_t whole = 0;         ///< How many rows, from the first on, the copy has whole.
+    std::uint32_t end = 0;           ///< The last row of which the copy has the observations.
+    std::uint32_t wanted_whole = 0;  ///< What the draw at hand needs as `whole`; 0: nothing.
+    std::uint32_t wanted_end = 0;    ///< What the draw at hand needs as `end`.
+    std::uint32_t place = kNone;     ///< Where its rows are in the copy, in chunks.
   };
 
   /// How many chunks the capacity takes while episodes are much longer than windows, open ones
@@ -131,6 +131,7 @@ class RowMirror::State final : public window::RowSink {
     return static_cast<std::int64_t>(chunks_[chunk].place) * core_.store().chunk_rows() + row;
   }
 
+  /// Notes which rows of an item's window the copy lacks.
   void request_rows(const storage::Place& place, std::uint32_t generation) {
     Copied& copied = chunks_[place.chunk];
     if (copied.generations[0] != generation && copied.generations[1] != generation) {
@@ -141,10 +142,11 @@ class RowMirror::State final : public window::RowSink {
     }
     if (copied.place == kNone) {
       copied.place = used_++;
+      // The room grows by an eighth at a time, so that the copy seldom has to move.
       room_ = used_ <= room_ ? room_ : std::min<std::size_t>(chunks_.size(), used_ + used_ / 8);
     }
     if (place.row + ahead_ < copied.whole) {
-      return;
+      return;  // However long the window is, the copy has it.
     }
     storage::ItemHeader header;
     std::memcpy(&header, core_.store().row(place.chunk, place.row), sizeof(header));

@@ -20,9 +20,10 @@ using buffer::ShardSet;
 /// How many items are added up together, which bounds the scratch on the stack.
 constexpr std::size_t kItemsPerBlock = 2048;
 
-/// Adds up the weights of episodes, block by block of the episode index: first the blocks of the
-/// items and those after them, then those before. Each step takes the lock of each shard once.
-/// Scratch is written before it is read, so it is not initialised.
+/// Adds up the weights of episodes, block by block of the episode index (a block is `chunk_rows`
+/// consecutive positions): first the blocks of the items and those after them, then those before.
+/// For each block the lock of each shard is taken once. Scratch is written before it is read, so it
+/// is not initialised.
 class Sums {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
@@ -37,20 +38,23 @@ class Sums {
     std::ranges::fill(after, std::numeric_limits<double>::quiet_NaN());
     std::ranges::fill(totals, std::numeric_limits<double>::quiet_NaN());
     find(keys);
-    walk(0, 1);
-    walk(1, std::uint64_t{0} - 1);
+    walk(/*first=*/0, kForward);
+    walk(/*first=*/1, kBackward);
     for (const Sum& sum : std::span(sums_).first(found_)) {
-      after[sum.item] = sum.of.after;
-      totals[sum.item] = sum.of.upto + sum.of.after;
+      after[sum.item] = sum.sums.after;
+      totals[sum.item] = sum.sums.upto + sum.sums.after;
     }
     return found_;
   }
 
  private:
+  static constexpr std::uint64_t kForward = 1;
+  static constexpr std::uint64_t kBackward = ~std::uint64_t{0};  ///< -1 modulo 2^64.
+
   struct Sum {
-    std::uint32_t item;   ///< The index of its key.
-    std::uint64_t empty;  ///< Blocks without an item since the last one with any.
-    shard::EpisodeSums of;
+    std::uint32_t item;          ///< The index of its key.
+    std::uint64_t empty_blocks;  ///< Blocks since the last block that had items of the episode.
+    shard::EpisodeSums sums;
   };
 
   void find(std::span<const ItemKey> keys) noexcept {
@@ -68,36 +72,36 @@ class Sums {
         });
   }
 
-  /// Adds up the blocks which are `first` steps, `first` + 1 steps, ... away from that of the item,
-  /// until there are no more. `step` is 1 or, modulo 2^64, -1: a block number below 0 wraps to one
-  /// so high that no episode has it.
+  /// Adds up the blocks that are `first`, `first` + 1, ... blocks away from the item's block, until
+  /// the episode has no more. `step` is kForward or kBackward: a block number below 0 wraps to a
+  /// number so high that no episode has such a block.
   void walk(std::uint64_t first, std::uint64_t step) noexcept {
-    std::size_t going = found_;
+    std::size_t walking = found_;
     for (std::uint32_t i = 0; i < found_; ++i) {
-      going_[i] = i;
-      sums_[i].empty = 0;
+      walking_[i] = i;
+      sums_[i].empty_blocks = 0;
     }
-    // No episode has items in more blocks than there are chunks, but its writer may add blocks
-    // meanwhile.
-    const std::uint64_t most = (max_empty_blocks_ + 1) * core_.store().chunks();
-    for (std::uint64_t away = first; going != 0 && away <= most; ++away) {
-      const std::span<std::uint32_t> now = std::span(going_).first(going);
+    // The bound is for a writer that adds blocks meanwhile: no episode has items in more blocks
+    // than there are chunks.
+    const std::uint64_t max_blocks = (max_empty_blocks_ + 1) * core_.store().chunks();
+    for (std::uint64_t away = first; walking != 0 && away <= max_blocks; ++away) {
+      const std::span<std::uint32_t> now = std::span(walking_).first(walking);
       for (const std::uint32_t i : now) {
-        ++sums_[i].empty;
+        ++sums_[i].empty_blocks;
       }
       for (std::size_t s = 0; s < core_.shards().size(); ++s) {
         const ShardSet::Lock shard(core_.shards(), s);
         for (const std::uint32_t i : now) {
-          shard::EpisodeSums& sum = sums_[i].of;
+          shard::EpisodeSums& sum = sums_[i].sums;
           const std::uint64_t block = sum.position / core_.store().chunk_rows() + away * step;
           if (shard->add_up(selector_, block, sum)) {
-            sums_[i].empty = 0;
+            sums_[i].empty_blocks = 0;
           }
         }
       }
-      going = static_cast<std::size_t>(
+      walking = static_cast<std::size_t>(
           std::ranges::partition(
-              now, [this](std::uint32_t i) { return sums_[i].empty <= max_empty_blocks_; })
+              now, [this](std::uint32_t i) { return sums_[i].empty_blocks <= max_empty_blocks_; })
               .begin() -
           now.begin());
     }
@@ -105,11 +109,11 @@ class Sums {
 
   buffer::BufferCore& core_;
   const std::size_t selector_;
-  const std::uint64_t
-      max_empty_blocks_;  ///< Blocks without an item that may lie between two items.
+  /// Blocks without an item that may lie between two items.
+  const std::uint64_t max_empty_blocks_;
   std::size_t found_ = 0;
   std::array<Sum, kItemsPerBlock> sums_;  ///< The sums of the items that were found.
-  std::array<std::uint32_t, kItemsPerBlock> going_;
+  std::array<std::uint32_t, kItemsPerBlock> walking_;
   std::array<std::uint32_t, kItemsPerBlock> order_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace reprise::items {
 
-/// Implements `Episodes::sums`. Throws as documented there.
+/// Implements `Episodes::sums`, and throws what it documents.
 std::size_t episode_sums(buffer::BufferCore& core, std::span<const ItemKey> keys,
                          std::span<double> after, std::span<double> totals, std::size_t selector);
 

@@ -108,14 +108,19 @@ void HindsightCore::walk(Side side, std::span<std::byte> goals,
                          std::span<std::int32_t> distances) noexcept {
   begin(side);
   chunks_.begin(0);
-  // An episode has no more resident chunks than exist, but its writer may fill more meanwhile.
+  // The bound is for a writer that fills chunks meanwhile: an episode has no more chunks than
+  // exist.
   for (std::size_t chunks = core_->store().chunks(); walks_ != 0 && chunks != 0; --chunks) {
     search();
     if (side == Side::Before) {
       skip_context();
     }
     pick(side, goals, distances);
-    side == Side::After ? look_ahead() : look_back();
+    if (side == Side::After) {
+      look_ahead();
+    } else {
+      look_back();
+    }
     go_on(side);
   }
   chunks_.unpin();
@@ -136,8 +141,8 @@ void HindsightCore::begin(Side side) noexcept {
   }
 }
 
-/// Moves `inside` to the farthest row of the episode on the side of `outside`. The searches take
-/// their steps in turn, so that their cache misses overlap.
+/// Finds the farthest row of the episode on the side of `outside`, and sets `inside` to it. The
+/// searches take their steps in turn, so that their cache misses overlap.
 void HindsightCore::search() noexcept {
   for (bool more = true; more;) {
     more = false;
@@ -145,7 +150,11 @@ void HindsightCore::search() noexcept {
       Search& search = searches_[i];
       if (std::abs(search.outside - search.inside) > 1) {
         const std::int32_t middle = (search.inside + search.outside) / 2;
-        (same_episode(search, middle) ? search.inside : search.outside) = middle;
+        if (same_episode(search, middle)) {
+          search.inside = middle;
+        } else {
+          search.outside = middle;
+        }
         more = true;
       }
     }
@@ -164,8 +173,8 @@ void HindsightCore::skip_context() noexcept {
 }
 
 /// `Final` goals are the last observations so far. Other goals are any of the observations passed,
-/// with equal probability: one of each chunk's observations replaces the goal, with their share of
-/// all as its probability.
+/// with equal probability: in each chunk a random observation replaces the goal with the
+/// probability that is the chunk's share of all observations passed so far.
 void HindsightCore::pick(Side side, std::span<std::byte> goals,
                          std::span<std::int32_t> distances) noexcept {
   for (const std::uint32_t i : std::span(going_).first(walks_)) {
@@ -190,7 +199,7 @@ void HindsightCore::pick(Side side, std::span<std::byte> goals,
   }
 }
 
-/// Keeps the walks whose episodes go on in another chunk, and finds the steps with which they do.
+/// Keeps the walks whose episodes go on in another chunk, and finds the first step there.
 void HindsightCore::look_ahead() noexcept {
   std::size_t kept = 0;
   for (const std::uint32_t i : std::span(going_).first(walks_)) {
@@ -245,8 +254,8 @@ void HindsightCore::look_back() noexcept {
   }
 }
 
-/// Moves the walks to the steps that were found, and pins these as `find` pins items. Ends a walk
-/// whose step is gone.
+/// Moves the walks to the steps that were found, and pins these steps as `find` pins items. Ends a
+/// walk whose step is gone.
 void HindsightCore::go_on(Side side) noexcept {
   chunks_.unpin();
   chunks_.begin(walks_);
@@ -279,15 +288,15 @@ void HindsightCore::go_on(Side side) noexcept {
   walks_ = kept;
 }
 
-/// Whether the row begins or repeats the item that the episode would have there. A row without an
-/// item has the header of an earlier use of the chunk, and no two steps have headers with the same
+/// Whether the row has the header of the step that the episode would have in that row. A row
+/// without an item has the header of an earlier use of the chunk, but no two steps have the same
 /// episode and position.
 bool HindsightCore::same_episode(const Search& search, std::int32_t row) const noexcept {
-  const storage::ItemHeader there = header({search.chunk, static_cast<std::uint32_t>(row)});
-  return there.episode == search.episode && there.position() == position_of(search, row);
+  const storage::ItemHeader item = header({search.chunk, static_cast<std::uint32_t>(row)});
+  return item.episode == search.episode && item.position() == position_of(search, row);
 }
 
-/// The position of a row in the episode, modulo 2^64, because rows before its first step have none.
+/// The position of a row in the episode, modulo 2^64, because rows before the first step count too.
 std::uint64_t HindsightCore::position_of(const Search& search, std::int32_t row) noexcept {
   return search.first + static_cast<std::uint64_t>(std::int64_t{row});
 }
@@ -298,8 +307,8 @@ storage::ItemHeader HindsightCore::header(storage::Place place) const noexcept {
   return read;
 }
 
-/// The end of the rows in which items may begin: none does in the last row of a chunk, whatever a
-/// damaged checkpoint has there.
+/// The end of the rows in which items may begin: no item begins in the last row of a chunk,
+/// whatever a damaged checkpoint has there.
 std::int32_t HindsightCore::end_of(std::uint32_t ingested) const noexcept {
   return static_cast<std::int32_t>(std::min(ingested, core_->store().chunk_rows() - 1));
 }

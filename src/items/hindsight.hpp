@@ -37,10 +37,10 @@ class HindsightCore {
     std::uint64_t position;  ///< The position of the item's step.
     // Members about the chunk that the walk is in:
     std::uint32_t chunk;
-    std::uint64_t first;   ///< Position of row 0 if the episode had begun before it; modulo 2^64.
+    std::uint64_t first;   ///< Position of row 0 if all rows were of the episode; modulo 2^64.
     std::int32_t from;     ///< The walk begins with the step of this row.
-    std::int32_t inside;   ///< A row of the episode.
-    std::int32_t outside;  ///< A row outside of the episode, or of the chunk.
+    std::int32_t inside;   ///< The farthest row that the search knows to be of the episode.
+    std::int32_t outside;  ///< The nearest row beyond that is not; a bound of the chunk at first.
   };
 
   void find(std::span<const ItemKey> keys) noexcept;

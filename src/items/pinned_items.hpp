@@ -44,7 +44,8 @@ class PinnedItems {
       pin(shard, i, *place);
     }
   }
-  /// Sets the place of number i and pins its chunk, which is in use. The shard is locked.
+  /// Sets the place of number i and pins the chunk of that place, which is in use. The shard is
+  /// locked.
   void pin(shard::LockedShard& shard, std::size_t i, storage::Place place) noexcept {
     places_[i] = place;
     // One pin serves several items of one chunk in a row.

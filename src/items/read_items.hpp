@@ -9,13 +9,14 @@
 #include <cstdint>
 #include <span>
 
-// Reads items by key or by episode. Neither limiters, limits of draws nor removers count that as
-// draws.
+// Reads items by key or by episode. Neither limiters, limits of draws nor removers count such reads
+// as draws.
 
 namespace reprise::items {
 
 /// Implements `ReplayBuffer::gather`: copies the item of keys[i] into batch slot offset + i, and
-/// clears the slot if there is none. Returns how many items were there. Throws as documented there.
+/// clears the slot if the item is gone. Returns how many items were in the buffer. Throws what
+/// `ReplayBuffer::gather` documents.
 std::size_t gather(buffer::BufferCore& core, window::BatchStore& batch, std::size_t offset,
                    std::span<const ItemKey> keys);
 

@@ -41,8 +41,8 @@ std::size_t steps_given(const buffer::BufferCore& core, std::size_t keys,
 
 }  // namespace
 
-/// The pins keep the rows from being used again (I2), and the items are decided, so nobody writes
-/// their mutable columns but updates.
+/// The pins keep the rows from being used again (I2), and the items are decided (complete), so only
+/// updates write their mutable columns.
 UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> keys, AnyField field,
                            std::span<const std::byte> values, std::size_t skip) {
   core.life().check_not_forked();
@@ -70,7 +70,7 @@ UpdateResult update_column(buffer::BufferCore& core, std::span<const ItemKey> ke
       const std::size_t length = std::min<std::size_t>(steps, header.length());
       storage::Version* const versions = store.version(row);
       const std::byte* const given = values.data() + (done + i) * steps * column.bytes;
-      std::size_t r = 0;  // The row of step k, counted from the item's first.
+      std::size_t r = 0;  // The row of step k, counted from the item's first row.
       for (std::size_t k = 0; k < length; ++k) {
         std::byte* const own = row + r * store.row_stride();
         if (k >= skip) {
