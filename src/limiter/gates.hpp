@@ -14,7 +14,7 @@ inline constexpr double kMaxBlock = 64.0;
 /// How far samples and inserts may run ahead of each other.
 struct Ratio {
   std::size_t min_size = 1;         ///< Items resident before anything is sampled.
-  double samples_per_insert = 0.0;  ///< The ratio at first; 0 if none is ever held.
+  double samples_per_insert = 0.0;  ///< The first ratio; 0 if the limiter has no ratio.
   double error_buffer = 0.0;        ///< Bound of the balance either way, in sampled items.
   double block_samples = 0.0;       ///< What a block of inserts should be worth, in sampled items.
 };
@@ -31,12 +31,12 @@ struct RatioTerms {
 ///
 /// Both gates use the same counts. A change that can open a gate is sequentially consistent, and so
 /// is the load with which a waiting thread looks at it (E1). The other accesses, except those of
-/// the terms, are relaxed, because they only have to count right.
+/// the terms, are relaxed, because only the number matters.
 ///
-/// The word of the inserts also counts changes of the ratio. So a change is made at a known number
-/// of inserts, and a writer that books inserts has the terms at which they count. The terms are in
-/// one of two slots, by turns: a reader of a slot that is written again finds another count of
-/// changes.
+/// One word, `inserts_`, counts both the inserts and the changes of the ratio. So a change is made
+/// at a known number of inserts, and a writer that books inserts has the terms at which these
+/// count. The terms are in one of two slots, by turns: a reader of a slot that is overwritten
+/// meanwhile finds another count of changes.
 template <class Sync>
 class RatioGate {
  public:
@@ -51,8 +51,9 @@ class RatioGate {
   /// items that can be sampled; while they are fewer than `min_size`, no insert waits.
   [[nodiscard]] std::size_t book_inserts(std::size_t resident) noexcept {
     for (;;) {
-      // A count that is too low makes the exchange fail. One that is too high, because a writer has
-      // returned inserts meanwhile, can only refuse the booking, and a refused writer asks again.
+      // A count that is too low makes the exchange fail. A count that is too high, because a writer
+      // has returned inserts meanwhile, can only refuse the booking, and a refused writer asks
+      // again.
       const Seen seen = look();
       const std::size_t booked = block(seen.terms);
       const std::uint64_t after = seen.inserts() + booked;
@@ -70,15 +71,15 @@ class RatioGate {
     }
   }
 
-  /// Gives back the inserts that a writer booked and did not make. They count at the present ratio,
-  /// whatever it was when they were booked. Relaxed: nobody waits for it.
+  /// Gives back inserts that a writer booked and did not make, at the present ratio, whatever the
+  /// ratio was when they were booked. Relaxed: nobody waits for this.
   void return_inserts(std::size_t inserts) noexcept {
     inserts_.fetch_sub(std::uint64_t{inserts} << kChangeBits, base::Order::Relaxed);
   }
 
   /// Counts a batch; false if samplers are too far ahead. A batch is also let through while writers
   /// are held: that happens only after a change of the ratio, with a batch that
-  /// `Limiter::check_batch` would refuse by now.
+  /// `Limiter::check_batch` refuses at the new one.
   [[nodiscard]] bool admit_samples(std::size_t items) noexcept {
     for (;;) {
       // E1: seq_cst, a waiting sampler's look; partners: return_samples, and the exchanges in
@@ -106,8 +107,8 @@ class RatioGate {
     samples_.fetch_sub(items, base::Order::SeqCst);
   }
 
-  /// Sets the ratio for the inserts booked from now on; the balance is what it was. One thread at a
-  /// time, and only if there is a ratio.
+  /// Sets the ratio for the inserts booked from now on; the balance stays what it was. One thread
+  /// at a time, and only if there is a ratio.
   void set(double samples_per_insert) noexcept {
     // Relaxed, here and where the exchange fails: an old count makes the exchange fail. No other
     // thread writes the slots.
@@ -117,11 +118,11 @@ class RatioGate {
       Slot& next = slots_[(word + 1) % 2];
       const double before = now.samples_per_insert.load(base::Order::Relaxed);
       const double offset = now.offset.load(base::Order::Relaxed);
-      const double counted = std::max(0.0, this->counted(word >> kChangeBits));
+      const double counted = std::max(0.0, beyond_min_size(word >> kChangeBits));
       // T2: release; partner: the loads in look.
       next.samples_per_insert.store(samples_per_insert, base::Order::Release);
       next.offset.store(offset + (samples_per_insert - before) * counted, base::Order::Release);
-      const std::uint64_t changed = (word & ~kChanges) | ((word + 1) & kChanges);
+      const std::uint64_t changed = (word & ~kChangeMask) | ((word + 1) & kChangeMask);
       // T1 and E1: seq_cst, progress of waiting writers and samplers; partner: the load in look.
       if (inserts_.compare_exchange(word, changed, base::Order::SeqCst, base::Order::Relaxed)) {
         return;
@@ -148,7 +149,7 @@ class RatioGate {
   /// `min_size` were made. Call it only before any other thread uses the gate.
   void balance_out() noexcept {
     RatioTerms even = terms();
-    even.offset = even.samples_per_insert * std::max(0.0, counted(inserts())) -
+    even.offset = even.samples_per_insert * std::max(0.0, beyond_min_size(inserts())) -
                   static_cast<double>(samples());
     restore(inserts(), samples(), even);
   }
@@ -168,17 +169,17 @@ class RatioGate {
   }
 
  private:
-  /// Bits of the word of the inserts that count changes of the ratio. A thread would have to stand
-  /// still for 2^16 changes to mistake new terms for old ones, and then one batch would count at
-  /// the old ones.
+  /// Bits of `inserts_` that count changes of the ratio. A thread would have to stand still for
+  /// 2^16 changes to mistake new terms for old ones, and then one batch would count at the old
+  /// ones.
   static constexpr unsigned kChangeBits = 16;
-  static constexpr std::uint64_t kChanges = (std::uint64_t{1} << kChangeBits) - 1;
+  static constexpr std::uint64_t kChangeMask = (std::uint64_t{1} << kChangeBits) - 1;
 
   struct Slot {
     typename Sync::template Atomic<double> samples_per_insert{0.0};
     typename Sync::template Atomic<double> offset{0.0};
   };
-  /// The inserts and the terms of one moment.
+  /// The word of the inserts, and the terms that it names, at one moment.
   struct Seen {
     std::uint64_t word;
     RatioTerms terms;
@@ -191,22 +192,22 @@ class RatioGate {
       // and book_inserts.
       const std::uint64_t word = inserts_.load(base::Order::SeqCst);
       const Slot& slot = slots_[word % 2];
-      // T2: acquire; partner: the stores in set. Relaxed at the end: a reader of terms that are
-      // written again has acquired the change before them, and sees that or a later one.
+      // T2: acquire; partner: the stores in set. The last load is relaxed: a reader of overwritten
+      // terms has acquired the change before them, so this load sees that change or a later one.
       const RatioTerms terms{slot.samples_per_insert.load(base::Order::Acquire),
                              slot.offset.load(base::Order::Acquire)};
-      if ((inserts_.load(base::Order::Relaxed) & kChanges) == (word & kChanges)) {
+      if ((inserts_.load(base::Order::Relaxed) & kChangeMask) == (word & kChangeMask)) {
         return {word, terms};
       }
     }
   }
 
-  [[nodiscard]] double counted(std::uint64_t inserts) const noexcept {
+  [[nodiscard]] double beyond_min_size(std::uint64_t inserts) const noexcept {
     return static_cast<double>(inserts) - static_cast<double>(ratio_.min_size);
   }
   [[nodiscard]] double balance(const RatioTerms& terms, std::uint64_t samples,
                                std::uint64_t inserts) const noexcept {
-    return static_cast<double>(samples) - terms.samples_per_insert * counted(inserts) +
+    return static_cast<double>(samples) - terms.samples_per_insert * beyond_min_size(inserts) +
            terms.offset;
   }
   /// Whether writers have to wait, because with `inserts` they would be too far ahead of samplers.
@@ -222,7 +223,7 @@ class RatioGate {
 };
 
 /// The two gates of a `Queue`: writers book inserts from the room that is left, samplers reserve
-/// some of the items that wait to be sampled. Any thread, lock-free; it never sleeps.
+/// items among those that wait to be sampled. Any thread, lock-free; it never sleeps.
 ///
 /// Waiting items are not counted here, because only the shards know them: an insert becomes an item
 /// later than it is booked, or never. So callers pass a function that counts them.
@@ -231,7 +232,7 @@ class RatioGate {
 ///    before its look. This stays true later, because draws only lower w. So the highest number of
 ///    bookings found so far is kept, and a writer looks again only when bookings have reached that.
 ///  - A sampler counts only items that no unfinished batch has reserved. All counts only grow, so
-///    none returns to a value that another thread has read before (no ABA).
+///    no count returns to a value that another thread has read before (no ABA).
 ///
 /// The items that wait are at most `size`, plus one block for each writer other than the one that
 /// looked (booked and not yet inserted), plus the steps whose items are not decided.
@@ -274,15 +275,16 @@ class QueueGate {
   [[nodiscard]] bool reserve(std::size_t n, Count count) noexcept {
     for (;;) {
       // E1: seq_cst, a waiting sampler's look; partner: release. This load comes first: if it sees
-      // a batch as drawn, the count below lacks its items, and the load below sees its reservation.
+      // a batch as drawn, the count below lacks the batch's items, and the load below sees the
+      // batch's reservation.
       const std::uint64_t released = released_.load(base::Order::SeqCst);
-      // Relaxed: if it is not the latest, the exchange fails.
+      // Relaxed: with an old value the exchange fails.
       std::uint64_t reserved = reserved_.load(base::Order::Relaxed);
       if (count() < reserved - released + n) {
         return false;
       }
-      // Relaxed: it publishes no other data. The exchanges of this one word follow each other, so
-      // no two batches get the same items.
+      // Relaxed: the exchange publishes no other data. The exchanges of this one word follow each
+      // other, so no two batches get the same items.
       if (reserved_.compare_exchange(reserved, reserved + n, base::Order::Relaxed,
                                      base::Order::Relaxed)) {
         return true;
@@ -330,7 +332,7 @@ class QueueGate {
   const std::size_t size_;
   const std::size_t block_;
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> booked_{0};
-  /// The count that `booked_` may reach; at first nothing waits.
+  /// The count that `booked_` may reach; `size_` at first, as nothing waits.
   typename Sync::template Atomic<std::uint64_t> end_;
   alignas(base::kCacheLine) typename Sync::template Atomic<std::uint64_t> reserved_{0};
   typename Sync::template Atomic<std::uint64_t> released_{0};

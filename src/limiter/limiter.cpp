@@ -22,7 +22,7 @@ void check_ranges(const RateLimiter& options) {
   }
 }
 
-/// The ratio of the options, checked. `samples_per_insert` stays 0 if they have none.
+/// The ratio of the options, checked. `samples_per_insert` stays 0 for a limiter without a ratio.
 Ratio checked_ratio(const RateLimiter& options, std::size_t capacity_steps,
                     std::size_t max_writers) {
   if (std::holds_alternative<Queue>(options) || std::holds_alternative<Unlimited>(options)) {
@@ -46,7 +46,7 @@ QueueGate<base::StdSync> checked_queue(const RateLimiter& options, std::size_t c
                                        std::size_t max_writers) {
   const auto* queue = std::get_if<Queue>(&options);
   if (queue == nullptr) {
-    return {0, 1};
+    return {/*size=*/0, /*block=*/1};
   }
   check_items("Queue", "size", queue->size, capacity_steps);
   // All writers' blocks together stay within half the size where that is possible.
@@ -68,10 +68,12 @@ void Limiter::check_batch(std::size_t items) const {
   }
   const RatioTerms now = terms();
   const std::size_t block = ratio_.block(now);
-  const double most =
+  // With a larger batch, writers and samplers could wait for each other (see the class).
+  const double max_items =
       2.0 * ratio_.ratio().error_buffer - now.samples_per_insert * static_cast<double>(block);
-  base::require(static_cast<double>(items) <= most, "batch size is ", items,
-                "; allowed: at most 2 * error_buffer - samples_per_insert * ", block, " = ", most);
+  base::require(static_cast<double>(items) <= max_items, "batch size is ", items,
+                "; allowed: at most 2 * error_buffer - samples_per_insert * ", block, " = ",
+                max_items);
 }
 
 std::string Limiter::explain(std::size_t items) const {

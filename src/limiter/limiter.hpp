@@ -12,8 +12,8 @@
 
 namespace reprise::limiter {
 
-/// Decides when samplers and writers have to wait. Any thread, lock-free. It never sleeps: it only
-/// refuses. The refused thread registers with an `Event`, asks again, and then sleeps.
+/// Decides when samplers and writers have to wait. Any thread, lock-free. A limiter never sleeps:
+/// it only refuses. The refused thread registers with an `Event`, asks again, and then sleeps.
 ///
 /// There are two kinds of limiter: a minimum, with or without a ratio of samples to inserts
 /// (`RatioGate`), and a queue (`QueueGate`). Callers pass a function that counts the items
@@ -22,8 +22,8 @@ namespace reprise::limiter {
 ///
 /// Writers and samplers never wait for each other at the same time. The two gates of a ratio use
 /// the same counts. With error_buffer E, ratio r, block b and batch n, both would be shut only if
-/// r * b + n > 2 * E. `check_batch` refuses such a batch, and one that waits while the ratio rises
-/// is let through by `RatioGate::admit_samples`. No insert waits while fewer items are resident
+/// r * b + n > 2 * E. `check_batch` refuses such a batch, and `RatioGate::admit_samples` lets a
+/// batch through that waits while the ratio rises. No insert waits while fewer items are resident
 /// than sampling needs, or than a sampler demands (`Turns::demand`). Writers of a queue wait until
 /// fewer items than its size are left; samplers wait for at most as many items as its size.
 class Limiter {
@@ -33,7 +33,7 @@ class Limiter {
 
   /// If false, writers need not call `book_inserts`.
   [[nodiscard]] bool limits_inserts() const noexcept { return is_queue() || ratio_.limits(); }
-  /// If true, no writer or sampler ever waits for it.
+  /// If true, no writer or sampler ever waits for the limiter.
   [[nodiscard]] bool is_unlimited() const noexcept { return enough() == 0; }
   [[nodiscard]] bool is_queue() const noexcept { return queue_.limits(); }
 
@@ -47,8 +47,8 @@ class Limiter {
     return is_queue() ? n : ratio_.ratio().min_size;
   }
 
-  /// Books a block of inserts for one writer; 0 if it has to wait. `look()` ingests what is pending
-  /// and then counts the items; it returns `enough` if it cannot tell.
+  /// Books a block of inserts for one writer; 0 if the writer has to wait. `look()` ingests what is
+  /// pending and then counts the items; it returns `enough` if it cannot tell.
   template <class Look>
   [[nodiscard]] std::size_t book_inserts(Look look) noexcept {
     if (is_queue()) {
@@ -56,8 +56,8 @@ class Limiter {
     }
     return ratio_.book_inserts(look());
   }
-  /// Gives back what a writer booked and did not insert. A queue takes nothing back: its room is
-  /// measured anew when it is used up, and lost bookings only make that happen sooner.
+  /// Gives back inserts that a writer booked and did not make. A queue takes nothing back: its room
+  /// is measured anew when it is used up, which lost bookings only bring forward.
   void return_inserts(std::size_t inserts) noexcept {
     if (ratio_.limits()) {
       ratio_.return_inserts(inserts);

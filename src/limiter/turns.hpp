@@ -12,25 +12,26 @@
 
 namespace reprise::limiter {
 
-/// Lets waiting calls in by turns at a gate of the rate limiter, the longest wait first (I12). Any
-/// thread.
+/// The line of calls that wait at a gate of the rate limiter: the call that waits longest passes
+/// first (I12). Any thread.
 ///
-///  - A call that finds others waiting queues behind them, and only the first one asks the gate.
-///  - It stays the first until it leaves, so a sampler draws what it was let in for before another
-///    one asks.
-///  - When it leaves, it may ask for those behind it, until one is refused. Writers do: waking many
-///    of them one by one would take longer than room takes to come. It wakes those that are left,
-///    and the next one asks for itself.
+///  - A call that finds others waiting stands in line behind them, and only the first call asks the
+///    gate.
+///  - A call stays the first until it leaves the line, so a sampler draws the items that it was
+///    admitted for before the next sampler asks.
+///  - A call that leaves may ask for the calls behind it, until the gate refuses one. Writers do:
+///    waking many writers one by one would take longer than room takes to come. The call wakes
+///    those that are left, and the first of these asks for itself.
 class Turns {
  public:
-  /// The turn of one call; users derive what the gate needs from it.
+  /// The place in line of one call; users derive from this class what their gate needs.
   class Turn {
    public:
     Turn() = default;
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /// Items for which a sampler asks writers; 0 if it lacks none. Set by the gate.
+    /// The number of items that a sampler asks writers for; 0 if it lacks none. Set by the gate.
     std::size_t demand = 0;
 
    protected:
@@ -42,26 +43,26 @@ class Turns {
     // Guarded by the mutex of the turns.
     Turn* next_ = nullptr;
     bool queued_ = false;
-    bool let_in_ = false;  ///< Set by a thread that left; the call then waits no more.
+    bool admitted_ = false;  ///< A call that left got the gate's yes for this call.
   };
 
-  /// Threads behind the first in the queue sleep on this event.
+  /// Threads behind the first in line sleep on this event.
   [[nodiscard]] base::Event& event() noexcept { return event_; }
 
-  /// Whether a thread waits. Relaxed: a thread that misses one that has just come asks the gate as
-  /// if it had called a moment before.
+  /// Whether a call is in line. Relaxed: a thread that misses a call that has just come asks the
+  /// gate as if it had asked a moment before.
   [[nodiscard]] bool anybody() const noexcept { return anybody_.load(std::memory_order_relaxed); }
 
-  /// The number of different items that the first call in the queue asks writers for. While there
-  /// are fewer items, a ratio holds no writer; otherwise both sides would wait for ever if a batch
+  /// The number of different items that the first call in line asks writers for. While there are
+  /// fewer items, a ratio holds no writer; otherwise both sides would wait for ever if a batch
   /// takes more different items than the ratio lets writers bring.
   /// E1: seq_cst, a waiting writer's look; partner: publish.
   [[nodiscard]] std::size_t demand() const noexcept {
     return demand_.load(std::memory_order_seq_cst);
   }
 
-  /// Queues the call, and sleeps until it is the first or was let in; otherwise returns why the
-  /// wait ended.
+  /// Puts the call in line, and sleeps until it is the first or was admitted. Returns nothing then,
+  /// and otherwise why the wait ended.
   [[nodiscard]] std::optional<WaitEnd> wait_for_turn(Turn& turn, Wait& wait) noexcept {
     if (join_queue(turn)) {
       return std::nullopt;
@@ -80,61 +81,62 @@ class Turns {
     }
   }
 
-  /// Queues the call of a thread that must not sleep; false if it would have to. The turn keeps its
-  /// place until `leave`, so that no later call is let in before it.
+  /// Puts the call of a thread that must not sleep in line; false if the call would have to wait.
+  /// The turn keeps its place until `leave`, so that no later call is admitted before it.
   [[nodiscard]] bool enqueue(Turn& turn) noexcept { return join_queue(turn); }
 
-  /// After `enqueue` or `wait_for_turn`: whether the call is let in. It may be called again;
-  /// `gate(turn)` must not wait.
+  /// Called after `enqueue` or `wait_for_turn`, also repeatedly: returns whether the call is
+  /// admitted, by a call that left or by `gate(turn)`, which must not wait.
   template <class Gate>
   [[nodiscard]] bool ask(Turn& turn, Gate gate) noexcept {
     const base::MutexLock lock(mutex_);
-    const bool let_in = turn.let_in_ || gate(turn);
+    const bool admitted = turn.admitted_ || gate(turn);
     publish();
-    return let_in;
+    return admitted;
   }
 
-  /// Ends a turn, if the call has one; afterwards no other thread uses it. If it was the first,
-  /// asks `gate(next)` for those behind it. Returns whether others were before it.
+  /// Takes the call out of the line, if it is there; afterwards no other thread uses the turn. If
+  /// the call was the first, asks `gate(next)` for the calls behind it. Returns whether others were
+  /// before it.
   template <class Gate>
   bool leave(Turn& turn, Gate gate) noexcept {
-    bool others = false;
-    bool behind = false;
+    bool wakes_others = false;
+    bool was_behind = false;
     {
       const base::MutexLock lock(mutex_);
-      behind = first_ != nullptr && first_ != &turn && !turn.let_in_;
+      was_behind = first_ != nullptr && first_ != &turn && !turn.admitted_;
       if (turn.queued_) {
-        others = !behind && turn.next_ != nullptr;
+        wakes_others = !was_behind && turn.next_ != nullptr;
         remove(turn);
-        while (others && first_ != nullptr && gate(*first_)) {
-          first_->let_in_ = true;
+        while (wakes_others && first_ != nullptr && gate(*first_)) {
+          first_->admitted_ = true;
           remove(*first_);
         }
         publish();
       }
     }
-    if (others) {
-      event_.wake_registered();  // E1: the sleeper's look takes the mutex, too.
+    if (wakes_others) {
+      event_.wake_registered();  // E1: a sleeper looks under the mutex.
     }
-    return behind;
+    return was_behind;
   }
   bool leave(Turn& turn) noexcept {
     return leave(turn, [](const Turn& /*next*/) { return false; });
   }
 
  private:
-  /// Queues the turn. Returns whether it is the first, or was let in.
+  /// Puts the turn in line, once. Returns whether it is the first, or was admitted.
   bool join_queue(Turn& turn) noexcept {
     const base::MutexLock lock(mutex_);
-    if (!turn.queued_ && !turn.let_in_) {
-      *find(nullptr) = &turn;
+    if (!turn.queued_ && !turn.admitted_) {
+      *link_to(nullptr) = &turn;
       turn.queued_ = true;
       publish();
     }
-    return turn.let_in_ || first_ == &turn;
+    return turn.admitted_ || first_ == &turn;
   }
-  /// The link that points to a turn; for null, the last link.
-  Turn** find(const Turn* turn) noexcept REPRISE_REQUIRES(mutex_) {
+  /// The pointer in the list that points to a turn; for null, the last one.
+  Turn** link_to(const Turn* turn) noexcept REPRISE_REQUIRES(mutex_) {
     Turn** at = &first_;
     while (*at != turn) {
       at = &(*at)->next_;
@@ -142,7 +144,7 @@ class Turns {
     return at;
   }
   void remove(Turn& turn) noexcept REPRISE_REQUIRES(mutex_) {
-    *find(&turn) = std::exchange(turn.next_, nullptr);
+    *link_to(&turn) = std::exchange(turn.next_, nullptr);
     turn.queued_ = false;
   }
   void publish() noexcept REPRISE_REQUIRES(mutex_) {

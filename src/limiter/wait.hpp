@@ -72,7 +72,7 @@ class WaitMeter {
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
 };
 
-/// Why a wait ended without success. Tables of answers are indexed by it.
+/// Why a wait ended without success. Its numbers are indices of tables of answers.
 enum class WaitEnd : std::uint8_t { TimedOut, Stopped, Closed };
 
 /// The conditions that end the waits of one call. The constructor reads no clock: the timeout
@@ -95,13 +95,14 @@ class WaitTerms {
   std::optional<base::Clock::time_point> deadline_;  ///< Set when the first wait begins.
 };
 
-/// One wait of one thread. It is made after a look that found nothing, and it ends when it is
-/// destroyed.
+/// One wait of one thread. A wait is made after the thread looked in vain for what it needs, and
+/// ends when it is destroyed.
 ///
 /// The thread first asks `refused`. Then it repeats: it registers with an event and takes a ticket,
-/// looks for what it waits for, asks `over`, and only then sleeps (I11).
+/// looks again, asks `over`, and only then sleeps (I11).
 class Wait {
  public:
+  /// Asks the hook, starts the clock, and sets the deadline if this is the first wait of the call.
   /// `meter`: counts the wait; may be null. `event`, `other`: the events that the thread may sleep
   /// on, which a stop request wakes; null if the thread only pauses.
   Wait(WaitTerms& terms, WaitMeter* meter, base::Event* event, base::Event* other = nullptr)
@@ -126,13 +127,13 @@ class Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  /// Whether the hook has refused to wait, at the last `over` or when the wait was made. In the
-  /// latter case no statistics count the wait.
+  /// Whether the hook has refused to wait, at the last `over` or when the wait was made. If it
+  /// refused when the wait was made, no statistics count the wait.
   [[nodiscard]] bool refused() const noexcept { return refused_; }
 
-  /// Why the wait is over, if it is. `earlier_deadline`: a time that ends the wait before the
-  /// deadline. Call it after a look that found nothing, with no lock held, because it may ask the
-  /// hook.
+  /// Why the wait is over; nothing if it goes on. `earlier_deadline`: a time that ends the wait
+  /// before the deadline. Call it after a look that found nothing, with no lock held, because it
+  /// may ask the hook.
   [[nodiscard]] std::optional<WaitEnd> over(
       base::Clock::time_point earlier_deadline = base::Clock::time_point::max()) noexcept {
     now_ = base::Clock::now();
@@ -146,8 +147,7 @@ class Wait {
     }
     return end_;
   }
-  /// Takes back the result of `over`, because a last look after it has found what the thread waited
-  /// for.
+  /// Takes back the result of `over`, because after it the thread found what it waits for.
   void clear_end() noexcept { end_.reset(); }
 
   /// Sleeps until the event wakes the thread, or it is time to ask `over` again, or `poll_interval`

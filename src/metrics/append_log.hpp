@@ -11,11 +11,11 @@
 
 namespace reprise::metrics {
 
-/// When each of the last steps was appended, counted in steps.
+/// Knows of each of the last steps how many steps were appended before it.
 ///
-/// Steps are kept in blocks of consecutive positions of an episode, and forgotten block by block,
-/// the block first to which no step was added for longest. So neither many nor endless episodes
-/// take more memory.
+/// Steps are kept in blocks of consecutive positions of an episode, and forgotten block by block:
+/// first the block to which no step was added for the longest time. So neither many nor endless
+/// episodes take more memory.
 ///
 /// Thread safety: calls run under the owner's lock.
 class AppendLog {
@@ -26,9 +26,9 @@ class AppendLog {
   /// Notes an appended step.
   void note(std::uint64_t episode, std::uint64_t position) {
     const BlockId id{episode, position / kSteps};
-    const auto [found, fresh] = blocks_.try_emplace(id);
+    const auto [found, is_new] = blocks_.try_emplace(id);
     Block& block = found->second;
-    if (fresh) {
+    if (is_new) {
       try {
         block.place = block_order_.insert(block_order_.end(), id);
       } catch (...) {
@@ -53,7 +53,8 @@ class AppendLog {
     }
   }
 
-  /// The number of steps noted after this one; nothing if this one was not noted, or too long ago.
+  /// The number of steps noted after this one; nothing if this step was not noted, or was noted too
+  /// long ago.
   [[nodiscard]] std::optional<std::uint64_t> age(std::uint64_t episode,
                                                  std::uint64_t position) const {
     const auto found = blocks_.find({episode, position / kSteps});
@@ -78,14 +79,14 @@ class AppendLog {
     }
   };
   struct Block {
-    std::uint64_t first = 0;  ///< Position of appended[0].
-    std::vector<std::uint64_t> appended;
-    std::list<BlockId>::iterator place;  ///< Its place in `block_order_`.
+    std::uint64_t first = 0;              ///< Position of appended[0].
+    std::vector<std::uint64_t> appended;  ///< How many steps had been appended before each step.
+    std::list<BlockId>::iterator place;   ///< Its place in `block_order_`.
   };
 
   std::size_t max_steps_;
   std::unordered_map<BlockId, Block, BlockIdHash> blocks_;
-  std::list<BlockId> block_order_;  ///< The block that got a step last is the last one.
+  std::list<BlockId> block_order_;  ///< The last block is the one that got a step last.
   std::size_t steps_ = 0;
   std::uint64_t appended_ = 0;
 };

@@ -9,8 +9,8 @@
 
 namespace reprise::metrics {
 
-/// How often each item was drawn, by its slot. If the generation of a slot has changed, it has
-/// another item.
+/// How often each item was drawn, by its slot. A slot whose generation has changed has another
+/// item.
 ///
 /// Thread safety: calls run under the owner's lock.
 class DrawCounts {
@@ -21,11 +21,11 @@ class DrawCounts {
     if (slot >= slots_.size()) {
       slots_.resize(std::max(slot + 1, 2 * slots_.size()));
     }
-    Slot& found = slots_[slot];
-    if (found.generation != key.generation()) {
-      found = {.generation = key.generation(), .draws = 0};
+    Slot& counts = slots_[slot];
+    if (counts.generation != key.generation()) {
+      counts = {.generation = key.generation(), .draws = 0};
     }
-    return ++found.draws;
+    return ++counts.draws;
   }
 
  private:

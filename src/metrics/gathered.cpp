@@ -66,12 +66,12 @@ double number(std::uint64_t count) {
   return static_cast<double>(count);
 }
 
-struct OfWait {
+struct WaitMetric {
   const char* name;
   MetricType type;
   double (*value)(const WaitStats&);
 };
-constexpr OfWait kOfWaits[] = {
+constexpr WaitMetric kWaitMetrics[] = {
     {"reprise_waits_total", MetricType::Counter,
      [](const WaitStats& wait) { return number(wait.waits); }},
     {"reprise_wait_timeouts_total", MetricType::Counter,
@@ -99,8 +99,11 @@ class Scrape {
   void value(double value, Labels labels) {
     ClientMetric metric;
     metric.label = std::move(labels);
-    (families_.back().type == MetricType::Counter ? metric.counter.value : metric.gauge.value) =
-        value;
+    if (families_.back().type == MetricType::Counter) {
+      metric.counter.value = value;
+    } else {
+      metric.gauge.value = value;
+    }
     families_.back().metric.push_back(std::move(metric));
   }
   void histogram(const prometheus::Histogram& histogram, Labels labels) {
@@ -152,11 +155,11 @@ std::vector<MetricFamily> Gathered::Collect() const {
   for (const auto& [series, stats] : all) {
     scrape.value(stats.samples_per_insert, {{"buffer", series->name}});
   }
-  for (const OfWait& of : kOfWaits) {
-    scrape.begin(of.name, of.type, kSeeStats);
+  for (const WaitMetric& metric : kWaitMetrics) {
+    scrape.begin(metric.name, metric.type, kSeeStats);
     for (const auto& [series, stats] : all) {
       for (const auto& [what, wait] : kKindsOfWait) {
-        scrape.value(of.value(stats.*wait), {{"buffer", series->name}, {"what", what}});
+        scrape.value(metric.value(stats.*wait), {{"buffer", series->name}, {"what", what}});
       }
     }
   }

@@ -10,16 +10,16 @@ namespace {
 
 /// Returns `count` bounds: first, first * factor, first * factor^2, ...
 std::vector<double> bounds(double first, double factor, std::size_t count) {
-  std::vector<double> made;
-  for (double bound = first; made.size() < count; bound *= factor) {
-    made.push_back(bound);
+  std::vector<double> bounds;
+  for (double bound = first; bounds.size() < count; bound *= factor) {
+    bounds.push_back(bound);
   }
-  return made;
+  return bounds;
 }
 
 std::vector<double> bounds_of_seconds() {
-  return bounds(250e-9, 2.0, 24);
-}  // The largest is 2 s.
+  return bounds(250e-9, 2.0, 24);  // The largest is 2 s.
+}
 
 }  // namespace
 
@@ -48,7 +48,7 @@ CommitStatus Meter::commit(Writer& writer, End end, std::span<const float> prior
     try {
       const base::MutexLock lock(series_->mutex);
       series_->appended.note(writer.episode_id(), writer.episode_steps() - 1);
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is in, without an age.
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the step has no age.
     }
   }
   return status;
