@@ -7,8 +7,8 @@
 
 namespace reprise::test {
 
-/// Makes the call with the first allocation failing, then the second, and so on until none fails.
-/// After each failure `check` has to find that nothing changed.
+/// Repeats the call: first its first allocation fails, then its second one, and so on until the
+/// call succeeds. After each failure `check` has to find that nothing changed.
 template <class Call, class Check>
 void fail_each_allocation(Call&& call, Check&& check) {
   constexpr std::size_t kMaxAllocations = 10000;

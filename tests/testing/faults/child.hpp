@@ -11,9 +11,9 @@
 
 namespace reprise::test {
 
-/// Runs `work` in a forked child and expects it to return "", which means no complaint. An alarm
-/// kills a child that hangs: after half of the time that is left until main.cpp asks whether the
-/// test hangs, but at the earliest after 60 s.
+/// Runs `work` in a forked child and expects `work` to return "", which means no complaint. An
+/// alarm kills a child that hangs: after half of the time that is left until main.cpp asks whether
+/// the test hangs, but at the earliest after 60 s.
 template <class Work>
 void expect_in_child(Work&& work) {
   constexpr ::time_t kMinSeconds = 60;
@@ -48,8 +48,8 @@ void expect_in_child(Work&& work) {
   EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << "see the child's complaint above";
 }
 
-/// Expects `call` to throw an Exception whose message names `maker`, this process and "fork".
-/// Returns a description of what it did instead; empty if it did that.
+/// Returns "" if `call` throws an Exception whose message names `maker`, this process and "fork";
+/// otherwise describes what `call` did.
 template <class Exception, class Call>
 [[nodiscard]] std::string describe_unless_refused(const char* what, pid_t maker, Call&& call) {
   try {

@@ -52,7 +52,7 @@ bool allocation_failed() {
 
 }  // namespace reprise::test
 
-// By default, the array forms of operator new call these.
+// By default, the array forms of operator new and delete call the forms below.
 void* operator new(std::size_t bytes) {
   return reprise::test::allocate_or_throw(bytes, reprise::test::kDefaultAlignment);
 }

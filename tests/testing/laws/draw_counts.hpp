@@ -26,8 +26,7 @@ class DrawCounts {
     }
   }
 
-  /// `chi_square_z` of all draws so far; infinite if an item was drawn for which nothing was
-  /// expected.
+  /// `chi_square_z` of all draws so far; infinite if an item was drawn that was never expected.
   [[nodiscard]] double z() const;
 
  private:

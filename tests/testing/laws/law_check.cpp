@@ -7,6 +7,8 @@ namespace reprise::test {
 namespace {
 
 constexpr std::uint64_t kSamplerSeed = 3;
+/// Above this probability too few digits of 1 - n * P are exact.
+constexpr double kNearlyCertain = 0.999;
 
 Options with_selector(Options options, const Selector& selector) {
   options.selectors.insert(options.selectors.begin(), selector);
@@ -89,8 +91,8 @@ void LawCheck::append_random(std::size_t count) {
   const bool many = count > line.replay.options().capacity_steps;
   for (; count != 0; --count) {
     const float priority = random_priority();
-    const bool own = law_.in_order || many || all_.size() < 10 || !rng_.chance(0.3);
-    append_one(std::span(&priority, own ? 1 : 0));
+    const bool has_priority = law_.in_order || many || all_.size() < 10 || !rng_.chance(0.3);
+    append_one(std::span(&priority, has_priority ? 1 : 0));
   }
 }
 
@@ -100,9 +102,10 @@ void LawCheck::find_items() {
     Item& item = all_[number];
     const auto key = line.replay.episodes().find(item.episode, 0);
     item.key = key.value_or(ItemKey{});
-    return !key || (limit != 0 && item.draws >= limit) || version_of(number) + 3 < version_;
+    return !key || (limit != 0 && item.draws >= limit) ||
+           version_of(number) + kStaleness < version_;
   });
-  weigh_items();
+  set_probabilities();
 }
 
 std::vector<double> LawCheck::weights() {
@@ -119,7 +122,7 @@ std::vector<double> LawCheck::weights_now() const {
   return law_.weights(items, alpha_);
 }
 
-void LawCheck::weigh_items() {
+void LawCheck::set_probabilities() {
   probabilities_ = weights_now();
   const double total =
       law_.in_order ? 1.0 : std::accumulate(probabilities_.begin(), probabilities_.end(), 0.0);
@@ -173,7 +176,7 @@ void LawCheck::decay() {
 }
 
 void LawCheck::raise_version() {
-  version_ = static_cast<std::int64_t>(all_.size() / 16) + 3;
+  version_ = static_cast<std::int64_t>(all_.size() / kItemsPerVersion) + kStaleness;
   line.replay.set_version(version_);
 }
 
@@ -233,8 +236,8 @@ double LawCheck::importance_divisor(const Batch& batch, const SampleOptions& how
 
 void LawCheck::check_probabilities(const Batch& batch, const SampleOptions& how) {
   const bool without_replacement = how.draws == Draws::WithoutReplacement;
-  // If items have a draw limit, an item may reach it within a batch, and others are drawn in its
-  // place.
+  // If items have a draw limit, an item may reach the limit within a batch, and other items are
+  // drawn in its place, so the batch does not follow the law.
   const bool counted =
       !without_replacement && (batch.size() == 1 || line.replay.options().max_times_sampled == 0);
   const auto n = static_cast<double>(batch.size());
@@ -247,7 +250,7 @@ void LawCheck::check_probabilities(const Batch& batch, const SampleOptions& how)
     ASSERT_GT(exact, 0.0) << "item " << number << " weighs nothing";
     if (!without_replacement) {
       ASSERT_NEAR(p, exact, tolerance_ * exact) << "item " << number;
-    } else if (n * p < 0.999) {
+    } else if (n * p < kNearlyCertain) {
       // An item is in the batch with probability n * P = 1 - exp(-weight * t), with one t for all
       // items.
       const double t = -std::log1p(-n * p) / exact;

@@ -11,8 +11,8 @@ namespace reprise::test {
 /// their order.
 ///
 /// Five writers append in turn, so that every shard has young and old items. Each step is an
-/// episode, so its item is decided at once: an item's number is the number of items decided before
-/// it.
+/// episode, so its item's window is complete at once: an item's number is the number of items
+/// decided before it.
 class LawCheck {
  public:
   LawCheck(const SelectorLaw& law, std::size_t shards, std::uint64_t seed = 1)
@@ -34,8 +34,9 @@ class LawCheck {
   /// Halves all weights.
   void decay();
   /// Raises the policy's version so that most of the items are outdated, but no item appended
-  /// later. For buffers with `max_staleness` 3.
+  /// later. For buffers whose `max_staleness` is kStaleness.
   void raise_version();
+  static constexpr std::int64_t kStaleness = 3;
   /// Saves the buffer and restores it from the checkpoint.
   void save_and_restore();
 
@@ -68,12 +69,13 @@ class LawCheck {
   void append_one(std::span<const float> priority);
   /// The policy's version that is written with the item of this number.
   [[nodiscard]] static std::int64_t version_of(std::uint64_t number) {
-    return static_cast<std::int64_t>(number / 16 + number * 7 % 3);
+    return static_cast<std::int64_t>(number / kItemsPerVersion + number * 7 % 3);
   }
-  /// Finds which items can be drawn, and with what probability. This makes the buffer ingest what
-  /// was appended, so it is called only where it is needed.
+  static constexpr std::uint64_t kItemsPerVersion = 16;
+  /// Finds which items can be drawn, and with what probability. This makes the buffer ingest all
+  /// steps, so it is called only where it is needed.
   void find_items();
-  void weigh_items();
+  void set_probabilities();
   [[nodiscard]] std::vector<double> weights_now() const;
   void check_order(const Batch& batch) const;
   void check_probabilities(const Batch& batch, const SampleOptions& how);

@@ -5,7 +5,7 @@
 /// Selectors as a user may write them, without any class of the library's strategies.
 namespace reprise::test {
 
-/// Weighs by priority^exponent, and uses the library's shard selector for weights otherwise.
+/// Weighs by priority^exponent, and leaves the rest to the library's shard selector for weights.
 struct CustomPower {
   struct Rule final : SelectorRule {
     std::atomic<float> exponent = 1.0F;

@@ -157,6 +157,7 @@ const SelectorLaw& law_named(const std::string& name) {
 
 std::vector<double> subset_probabilities(std::span<const double> weights, std::size_t n) {
   const std::size_t subsets = std::size_t{1} << weights.size();
+  // The probability that the draws so far give each set. Subsets of a set come before the set.
   std::vector<double> reached(subsets);
   reached[0] = 1.0;
   for (std::size_t set = 0; set < subsets; ++set) {

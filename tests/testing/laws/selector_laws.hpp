@@ -7,9 +7,10 @@ namespace reprise::test {
 /// The properties of an item by which selectors draw.
 struct LawItem {
   float priority = 0.0F;
-  /// The factor by which `SelectorHandle::decay` has changed its weight.
+  /// A factor of the priority with the effect of all calls of `SelectorHandle::decay` on the
+  /// weight.
   double decay_factor = 1.0;
-  std::uint64_t age = 0;  ///< The number of the buffer's items that were decided after it.
+  std::uint64_t age = 0;  ///< The number of the buffer's items that were decided after this one.
 };
 
 /// How a selector draws, by the documentation in its header.

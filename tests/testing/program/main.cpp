@@ -14,7 +14,7 @@
 /// Runs a program's tests. If a test hangs, the program ends and names the test, so that a lost
 /// wake-up is a failure and not a run that never ends. Beyond a time limit, a test counts as
 /// hanging if it sleeps, or if it has used more processor time than the limit; beyond four limits
-/// it always does. So a test that gets hardly any processor time on a busy machine may go on.
+/// each test counts as hanging. So on a busy machine a test with little processor time may go on.
 ///
 /// The guard uses an alarm, not a thread, because a forked child would lack the thread.
 namespace reprise::test {
@@ -22,11 +22,12 @@ namespace {
 
 /// A fifth of the timeouts in CMakePresets.json.
 constexpr std::chrono::seconds kLimit{REPRISE_TEST_LIMIT_SECONDS};
-/// Seconds between looks beyond the limit. A process that sleeps uses less than kAsleep meanwhile.
+/// Seconds from one look at a test beyond its limit to the next.
 constexpr std::chrono::seconds kCheckInterval{10};
-constexpr double kMaxExtraLimits =
-    3.0;  // Limits beyond the first one; for threads that poll for ever.
-// Processor seconds; not 0, because a wait may wake every 50 ms to look.
+/// How many limits after the first one a test may take. Ends threads that poll for ever.
+constexpr double kMaxExtraLimits = 3.0;
+/// A process sleeps if it uses fewer processor seconds than this between two looks. They are not 0,
+/// because a wait may wake every 50 ms to look.
 constexpr double kAsleep = 0.05;
 
 /// Seconds of processor time that the process has used.

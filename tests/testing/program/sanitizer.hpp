@@ -3,8 +3,8 @@
 namespace reprise::test {
 
 /// Whether ThreadSanitizer reports every parallel gather. Distributions ship oneTBB without
-/// instrumentation, so ThreadSanitizer sees its workers' writes but not how they are ordered. With
-/// an instrumented oneTBB (see stress/gather_under_tsan) no test has to be left out.
+/// instrumentation, so ThreadSanitizer sees what its threads write but not how they are ordered.
+/// With an instrumented oneTBB (see stress/gather_under_tsan) no test has to be left out.
 #if defined(REPRISE_INSTRUMENTED_TBB)
 inline constexpr bool kThreadSanitizer = false;
 #elif defined(__SANITIZE_THREAD__)
@@ -19,7 +19,7 @@ inline constexpr bool kThreadSanitizer = false;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-/// AddressSanitizer keeps freed memory for a while, up to 256 MiB.
+/// Whether this build has AddressSanitizer, which keeps up to 256 MiB of freed memory for a while.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #elif defined(__has_feature)

@@ -5,8 +5,8 @@
 namespace reprise::test {
 namespace {
 
-/// Cells with fewer expected draws are pooled, because the statistic would not follow the
-/// chi-square distribution.
+/// Cells with fewer expected draws are pooled, because with such cells the statistic would not
+/// follow the chi-square distribution.
 constexpr double kMinExpected = 5.0;
 
 }  // namespace

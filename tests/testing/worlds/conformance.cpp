@@ -42,6 +42,7 @@ Options Conformance::random_options() {
   }
   options.max_writers = writer_count_;
   options.shards = rng_.between(1, 4);
+  // The fewest rows that this window allows, or some more.
   options.chunk_steps =
       WindowRule(setting_.window).full_length() * (streams() ? 2 : 1) +
       std::visit([](const auto& kind) { return kind.frame_stack; }, setting_.window) +
@@ -165,7 +166,7 @@ void Conformance::begin(Actor& actor) {
   }
   if (actor.episode) {
     write_step(actor);  // The step is never committed, so no item may show it.
-    decide(actor, std::nullopt, true, {});
+    decide(actor, std::nullopt, /*cut_off=*/true, {});
   }
   world_.begin(*actor.writer);
   actor.episode = Episode{actor.writer->episode_id(), 0};
@@ -175,7 +176,7 @@ void Conformance::begin(Actor& actor) {
 void Conformance::destroy_writer(Actor& actor) {
   actor.writer.reset();
   if (actor.episode) {
-    decide(actor, std::nullopt, true, {});
+    decide(actor, std::nullopt, /*cut_off=*/true, {});
   }
   actor.episode.reset();
   actor.held.reset();
@@ -195,40 +196,42 @@ void Conformance::append(Actor& actor) {
     begin(actor);
   }
   Episode& episode = *actor.episode;
-  Held now;
+  Held step;
   if (actor.held) {
-    now = *actor.held;
+    step = *actor.held;
   } else {
     constexpr End kEnds[] = {End::Terminated, End::Truncated};
-    now.end = rng_.chance(setting_.end_share) ? kEnds[rng_.below(2)] : End::Continue;
+    step.end = rng_.chance(setting_.end_share) ? kEnds[rng_.below(2)] : End::Continue;
     write_step(actor);
-    actor.count(now.end);
-    const std::size_t items = new_items(actor, now.end, false).size();
+    // Counts the step for a moment, to find the items whose windows it completes.
+    actor.count(step.end);
+    const std::size_t items = new_items(actor, step.end, /*cut_off=*/false).size();
     --episode.steps;
     actor.stream.pop_back();
-    ASSERT_EQ(actor.writer->completing(now.end), items);
+    ASSERT_EQ(actor.writer->completing(step.end), items);
     if (rng_.chance(0.6)) {
-      now.priorities.resize(items);
-      std::ranges::generate(now.priorities, [&] { return random_priority(); });
+      step.priorities.resize(items);
+      std::ranges::generate(step.priorities, [&] { return random_priority(); });
     }
   }
-  const CommitStatus status = actor.writer->commit(now.end, now.priorities);
+  const CommitStatus status = actor.writer->commit(step.end, step.priorities);
   if (status == CommitStatus::TimedOut) {
-    actor.held = now;
+    actor.held = step;
     check_hold();
     return;
   }
   ASSERT_EQ(status, CommitStatus::Committed);
   actor.held.reset();
-  actor.count(now.end);
+  actor.count(step.end);
   ++committed_;
-  decide(actor, now.end, false, now.priorities);
-  if (now.end != End::Continue) {
+  decide(actor, step.end, /*cut_off=*/false, step.priorities);
+  if (step.end != End::Continue) {
     actor.episode.reset();
   }
 }
 
-/// Checks that a writer waits only for the limiter, and never while a sampler waits for it too.
+/// Checks that a writer waits only for the limiter, and that no sampler has to wait for the limiter
+/// at the same time.
 void Conformance::check_hold() {
   if (const auto* const queue = std::get_if<Queue>(&options_.rate_limiter)) {
     ASSERT_GE(drawable().size(), queue->size);
@@ -263,13 +266,13 @@ std::map<ItemId, double> Conformance::weights() const {
   for (const ItemId& id : ids) {
     priorities.push_back(items_.at(id).priority);
   }
-  const bool whole = draw_rule_ == DrawRule::ByRank || draw_rule_ == DrawRule::Mixed;
-  const auto known = draw_rule_ == DrawRule::ByRank
-                         ? rank_probabilities(priorities, 1.0)
-                         : mixed_probabilities(priorities, kMixedUniform);
+  const bool depends_on_others = draw_rule_ == DrawRule::ByRank || draw_rule_ == DrawRule::Mixed;
+  const auto among_others = draw_rule_ == DrawRule::ByRank
+                                ? rank_probabilities(priorities, 1.0)
+                                : mixed_probabilities(priorities, kMixedUniform);
   std::map<ItemId, double> weights;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    weights[ids[i]] = whole ? known[i] : weight_of(items_.at(ids[i]));
+    weights[ids[i]] = depends_on_others ? among_others[i] : weight_of(items_.at(ids[i]));
   }
   return weights;
 }
@@ -286,18 +289,18 @@ std::optional<bool> Conformance::is_batch_expected(std::size_t n, Draws draws) c
   }
   const std::uint64_t resident = replay_.size();
   // For sequences the limiter counts steps, unless a draw limit or staleness uses items up.
-  const bool steps = std::holds_alternative<Sequences>(setting_.window) && most == 0 &&
-                     !options_.max_staleness && !ids.empty();
+  const bool counts_steps = std::holds_alternative<Sequences>(setting_.window) && most == 0 &&
+                            !options_.max_staleness && !ids.empty();
   if (left < n) {
     return false;
   }
   if (draw_rule_ == DrawRule::Unknown) {
     return std::nullopt;
   }
-  constexpr std::uint64_t kMaxBooked = 64;
+  constexpr std::uint64_t kMaxBooked = 64;  // The most inserts that a writer books at once.
   return lets_sample(options_.rate_limiter,
                      {.items = ids.size(),
-                      .counted = steps ? resident : ids.size(),
+                      .items_or_steps = counts_steps ? resident : ids.size(),
                       .inserts = committed_,
                       .booked = writer_count_ * kMaxBooked,
                       .samples = sampled_},

@@ -44,10 +44,10 @@ class Conformance {
     bool terminated = false;  ///< Whether the episode terminates with the item's last step.
     std::vector<StreamStep> steps = {};  ///< The item's steps, if it is of a stream.
     float priority = 1.0F;
-    std::int64_t version = 0;  ///< The version of its first step.
-    std::uint64_t order = 0;   ///< The number of items decided before it.
+    std::int64_t version = 0;  ///< The version of the item's first step.
+    std::uint64_t order = 0;   ///< The number of items decided before this one.
     std::uint32_t draws = 0;
-    /// The item had weight 0 in a draw, so it may not count as fresh any more.
+    /// The item had weight 0 in a draw, so the buffer may or may not count it as fresh.
     bool passed_over = false;
     bool gone = false;
     bool removed = false;
@@ -92,6 +92,8 @@ class Conformance {
   [[nodiscard]] std::map<ItemId, std::uint32_t> new_items(const Actor& actor,
                                                           std::optional<End> end,
                                                           bool cut_off) const;
+  /// Adds the items whose windows a commit completes, or with `cut_off` the end of an episode that
+  /// no commit ends.
   void decide(const Actor& actor, std::optional<End> end, bool cut_off,
               const std::vector<float>& priorities);
   [[nodiscard]] bool streams() const { return WindowRule(setting_.window).streams(); }
@@ -100,8 +102,8 @@ class Conformance {
   [[nodiscard]] double weight(float priority) const;
 
   void sample();
-  /// Whether a batch must come (true) or must not (false); none if that depends on inserts that
-  /// writers have booked and not used.
+  /// Whether a batch must come (true) or must not come (false); no value if that depends on inserts
+  /// that writers have booked and not used.
   [[nodiscard]] std::optional<bool> is_batch_expected(std::size_t n, Draws draws) const;
   void check_batch(const SampleResult& result, const SampleOptions& how);
   void check_probabilities(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
@@ -137,13 +139,14 @@ class Conformance {
   /// A state in which the sampler's pass over all items (`Draws::Epoch`) may be.
   struct Pass {
     /// Items that the pass has not drawn yet. The flag says whether the item weighed 0 in a draw of
-    /// the pass, in which case it may have lost its turn.
+    /// the pass, which may then have left the item out.
     std::map<ItemId, bool> left = {};
     std::size_t size = 0;      ///< Number of items at the beginning of the pass.
     bool drawn = false;        ///< Whether the pass has drawn an item.
     std::uint64_t before = 0;  ///< Passes completed before this one.
   };
-  /// Whether the sampler refuses such draws for this selector and these options.
+  /// Whether the sampler refuses draws of this kind with the selector and the options of the
+  /// buffer.
   [[nodiscard]] bool refused(Draws draws) const {
     const bool decided = in_order(draw_rule_) || options_.max_times_sampled != 0;
     return (draws == Draws::Epoch && decided) ||
@@ -153,6 +156,7 @@ class Conformance {
   void pass_over(const std::map<ItemId, double>& weights);
   [[nodiscard]] Pass next_pass(const Pass& pass) const;
   void check_pass(const Batch& batch, const std::vector<ItemId>& ids);
+  /// Drops the states of `passes_` that contradict the number of passes in the status.
   void check_passes(const SampleStatus& status);
   void end_pass();
 

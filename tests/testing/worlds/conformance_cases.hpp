@@ -6,7 +6,7 @@
 
 namespace reprise::test {
 
-/// Whether these weights are rounded: leaves are floats, in which only whole weights are exact.
+/// Whether weights by this rule are rounded: leaves are floats, in which only whole ones are exact.
 [[nodiscard]] constexpr bool is_rounded(DrawRule draw_rule) {
   return draw_rule == DrawRule::ByRank || draw_rule == DrawRule::ByAge ||
          draw_rule == DrawRule::Mixed;
@@ -36,7 +36,7 @@ inline constexpr float kRecencyP = 0.1F;
 inline constexpr double kMixedUniform = 0.25;
 
 /// Every selector of the library. Priorities are whole numbers and are the weights themselves, so
-/// that probabilities are exact; an item without one gets priority 1.
+/// that probabilities are exact; an item without a priority gets 1.
 inline std::vector<NamedSelector> all_selectors() {
   const std::map<std::string_view, OptionValue> options = {
       {"p", kRecencyP},

@@ -31,8 +31,8 @@ void Conformance::check_order(const std::vector<ItemId>& ids) const {
 // ---- fresh items ----
 
 /// Checks that a batch begins with the oldest items that were never drawn, as many as the share
-/// asks for. There may be fewer if the others weighed 0 in a draw, or if they are in other shards
-/// than the one that was asked.
+/// asks for. There may be fewer such items in a batch if the others weighed 0 in a draw, or are in
+/// other shards than the one that was asked.
 void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids,
                               std::size_t fresh) {
   if (fresh_share_ == 0.0F) {
@@ -63,12 +63,12 @@ void Conformance::check_fresh(const Batch& batch, const std::vector<ItemId>& ids
     const bool waits = item.draws == 0 && !item.passed_over && weight > 0.0 && !first.contains(id);
     ASSERT_FALSE(waits && fresh < share && (options_.shards == 1 || !some_weigh_nothing))
         << "a fresh item is left out";
-    ASSERT_FALSE(waits && one_queue && fresh != 0 && item.order < last) << "an older one waits";
+    ASSERT_FALSE(waits && one_queue && fresh != 0 && item.order < last) << "an older item waits";
   }
   pass_over(now);
 }
 
-/// Notes that items of weight 0 may have lost their turn in this draw.
+/// Notes that after this draw items of weight 0 may no longer count as fresh.
 void Conformance::pass_over(const std::map<ItemId, double>& weights) {
   for (const auto& [id, weight] : weights) {
     Item& item = items_.at(id);
@@ -88,8 +88,8 @@ Conformance::Pass Conformance::next_pass(const Pass& pass) const {
 }
 
 /// Checks that a pass draws each item once, in any order. The next pass begins when no item is left
-/// that is in the buffer and had weight in every draw of the pass. Tests cannot see whether an item
-/// of weight 0 has lost its turn, so `passes_` has every state that is possible.
+/// that is in the buffer and had weight in every draw of the pass. Tests cannot see whether the
+/// pass left out an item of weight 0, so `passes_` has every state that is possible.
 void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids) {
   const std::map<ItemId, double> now = weights();
   const auto weighs = [&](const ItemId& id) { return now.contains(id) && now.at(id) > 0.0; };
@@ -115,8 +115,8 @@ void Conformance::check_pass(const Batch& batch, const std::vector<ItemId>& ids)
     passes_ = states;
   }
   for (Pass& pass : passes_) {
-    for (auto& [id, may_have_had_turn] : pass.left) {
-      may_have_had_turn = may_have_had_turn || !weighs(id);
+    for (auto& [id, may_be_left_out] : pass.left) {
+      may_be_left_out = may_be_left_out || !weighs(id);
     }
   }
 }

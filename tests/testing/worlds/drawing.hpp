@@ -10,10 +10,10 @@ enum class DrawRule : std::uint8_t {
   ByPriority,  ///< In proportion to the priority to the power of alpha.
   ByRank,      ///< By rank: items of higher priority come more often.
   Uniform,     ///< Every item with the same probability.
-  ByAge,
-  Clipped,  ///< By priority, where lower priorities than 1 count as 1.
-  Mixed,    ///< A share of the draws uniform, the others by priority.
-  Oldest,   ///< The item that was decided first comes first.
+  ByAge,       ///< Younger items come more often.
+  Clipped,     ///< By priority, where priorities below 1 count as 1.
+  Mixed,       ///< A share of the draws is uniform, the others are by priority.
+  Oldest,      ///< The item that was decided first comes first.
   Youngest,
   Highest,  ///< The highest priority comes first.
   Lowest

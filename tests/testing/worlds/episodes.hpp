@@ -47,8 +47,8 @@ class Episodes {
   Episodes(std::uint64_t seed, bool faulty, std::uint32_t round) noexcept
       : seed_(mix(seed)), faulty_(faulty), round_(round) {}
 
-  /// The step that is `back` steps before this one in its writer's stream; none if that is before
-  /// episode 0. The episode id in the result is not set.
+  /// The step that is `back` steps before this one in its writer's stream; no value if episode 0
+  /// begins later. The episode id in the result is not set.
   [[nodiscard]] std::optional<StepName> step_before(StepName step,
                                                     std::uint32_t back) const noexcept;
 

@@ -48,6 +48,16 @@ std::size_t History::commits_inside(const Span& time) const {
   }));
 }
 
+std::size_t History::commits_returned_before(std::int64_t moment) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      all_.commits, [&](const Commit& commit) { return commit.when.end < moment; }));
+}
+
+std::size_t History::commits_begun_by(std::int64_t moment) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      all_.commits, [&](const Commit& commit) { return commit.when.begin <= moment; }));
+}
+
 /// Fills `items_`, and checks that each key belongs to one item.
 std::string History::group_by_item() {
   for (const Commit& commit : all_.commits) {
@@ -159,19 +169,16 @@ std::string History::mismatch_of_weights(const Draw& draw) const {
 }
 
 std::string History::mismatch_of_sizes() const {
-  constexpr Span kEver{std::numeric_limits<std::int64_t>::min(),
-                       std::numeric_limits<std::int64_t>::max()};
   for (const Draw& draw : all_.draws) {
     if (draw.code == SampleStatus::Code::TimedOut &&
-        commits_inside({kEver.begin, draw.when.begin}) != 0) {
+        commits_returned_before(draw.when.begin) != 0) {
       return "too few items to draw although a commit had returned";
     }
   }
   for (const Size& size : all_.sizes) {
     const std::size_t least =
-        std::min(options_.capacity_steps, commits_inside({kEver.begin, size.when.begin}));
-    const std::size_t most =
-        std::min(options_.capacity_steps, commits_overlapping({kEver.begin, size.when.end}));
+        std::min(options_.capacity_steps, commits_returned_before(size.when.begin));
+    const std::size_t most = std::min(options_.capacity_steps, commits_begun_by(size.when.end));
     if (size.size < least || size.size > most) {
       std::ostringstream words;
       words << "a size of " << size.size << " that should be " << least << " to " << most;

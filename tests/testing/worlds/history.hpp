@@ -33,16 +33,17 @@ Span timed(Call&& call) {
 /// If calls overlap, either order is allowed. The checks are:
 ///  - an item that is drawn was committed before the draw returned;
 ///  - a key names one item, and an item has one key;
-///  - a key is live and then stale, never live again: once an update was refused, no later one is
-///    applied and no later draw gives the item; before a draw or an applied update none was
-///    refused;
+///  - a key is live and then stale, never live again: once an update of the key was refused, no
+///  later
+///    update of it is applied and no later draw gives the item;
 ///  - with one shard an item leaves only when the capacity needs its place: as many items came
 ///    after the first item of its chunk;
-///  - with one shard an item stays only while it may: the items after it fit the capacity, except
-///    for chunks that other writers had open;
-///  - the probabilities of one draw from one shard are the weights of one moment: there is a total
-///    by which each item's weight is the committed priority or that of an update, none of them
-///    overwritten before the draw began, and none 0;
+///  - with one shard an item stays only as long as the items committed after it fit into the
+///    capacity and the chunks that other writers had open;
+///  - the probabilities of one draw from one shard are the weights of one moment, divided by a
+///  whole
+///    total: each item's weight is a priority above 0, of its commit or of an update, that no other
+///    write replaced before the draw began;
 ///  - a draw does not find too few items after a commit has returned;
 ///  - the size is at most the capacity, at least the number of commits that had returned and at
 ///    most the number of commits that had begun.
@@ -76,7 +77,7 @@ class History {
     Span when;
   };
 
-  /// The calls of one thread; no other thread may touch it meanwhile.
+  /// The calls of one thread. No other thread may use the log while that thread adds calls.
   struct Log {
     std::vector<Commit> commits;
     std::vector<Draw> draws;
@@ -89,7 +90,8 @@ class History {
 
   void add(const Log& log);
 
-  /// Describes the first thing that no order of overlapping calls explains; empty if there is none.
+  /// Describes the first result that no order of overlapping calls explains; empty if some order
+  /// explains all.
   [[nodiscard]] std::string first_mismatch();
 
  private:
@@ -100,7 +102,7 @@ class History {
     bool has_key = false;
     std::vector<Span> live;   ///< Draws of the item, and updates applied to it.
     std::vector<Span> stale;  ///< Updates of the item that were refused because its key was stale.
-    /// The writes of its priority: its commit, and the updates applied.
+    /// The writes of the item's priority: by its commit, and by the updates applied.
     std::vector<Update> priority_writes;
   };
 
@@ -113,6 +115,8 @@ class History {
   [[nodiscard]] std::size_t commits_overlapping(const Span& time) const;
   /// Counts commits that began and returned within this span.
   [[nodiscard]] std::size_t commits_inside(const Span& time) const;
+  [[nodiscard]] std::size_t commits_returned_before(std::int64_t moment) const;
+  [[nodiscard]] std::size_t commits_begun_by(std::int64_t moment) const;
 
   Options options_;
   Log all_;

@@ -13,8 +13,8 @@ namespace reprise::test {
 /// An item of a batch, as its rows show it.
 struct CheckedItem {
   bool correct = false;  ///< Whether the item is right. If not, the other members have no meaning.
-  StepName name;         ///< Name of its first step.
-  /// The episode of its first step; for an item of a stream, that of its last step.
+  StepName name;         ///< Name of the item's first step.
+  /// The episode of the item's first step; for an item of a stream, that of its last step.
   Episode episode;
   std::uint64_t hash = 0;  ///< Hash of the name.
   bool of_stream = false;
@@ -26,8 +26,8 @@ class ItemCheck {
   ItemCheck(const World& world, const Episodes& episodes, const WindowRule& rule)
       : world_(world), episodes_(episodes), rule_(rule) {}
 
-  /// Describes what is wrong with the item; empty if it is right. With `cut_off`, its episode may
-  /// have been truncated early.
+  /// Describes what is wrong with the item; empty if the item is right. With `cut_off`, its episode
+  /// may have been truncated early.
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, CheckedItem& checked,
                                      bool cut_off = false) const {
     const std::optional<StepName> name = world_.name_in(batch, item);

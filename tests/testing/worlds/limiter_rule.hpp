@@ -7,40 +7,40 @@
 namespace reprise::test {
 
 /// The counts on which a limiter bases its decision.
-struct Counted {
+struct LimiterCounts {
   std::uint64_t items = 0;
-  std::uint64_t counted = 0;  ///< The number of steps if the limiter counts steps, else `items`.
+  std::uint64_t items_or_steps = 0;  ///< The number of steps if the limiter counts steps.
   std::uint64_t inserts = 0;
   /// An upper bound of the inserts that writers have booked and not used.
   std::uint64_t booked = 0;
   std::uint64_t samples = 0;
 };
 
-/// Whether the limiter lets `n` items be drawn; none if that depends on the booked inserts.
+/// Whether the limiter lets `n` items be drawn; no value if that depends on the booked inserts.
 [[nodiscard]] inline std::optional<bool> lets_sample(const RateLimiter& limiter,
-                                                     const Counted& seen, std::uint64_t n) {
+                                                     const LimiterCounts& counts, std::uint64_t n) {
   if (std::holds_alternative<Unlimited>(limiter)) {
     return true;
   }
   if (std::holds_alternative<Queue>(limiter)) {
-    return seen.items >= n;
+    return counts.items >= n;
   }
   if (const auto* const min_size = std::get_if<MinSize>(&limiter)) {
-    return seen.counted >= min_size->items;
+    return counts.items_or_steps >= min_size->items;
   }
   const auto& ratio = std::get<SampleToInsertRatio>(limiter);
-  if (seen.counted < ratio.min_size) {
+  if (counts.items_or_steps < ratio.min_size) {
     return false;
   }
   const auto within = [&](std::uint64_t inserts) {
     const auto due = static_cast<double>(inserts) - static_cast<double>(ratio.min_size);
-    return static_cast<double>(seen.samples + n) - ratio.samples_per_insert * due <=
+    return static_cast<double>(counts.samples + n) - ratio.samples_per_insert * due <=
            ratio.error_buffer;
   };
-  if (within(seen.inserts)) {
+  if (within(counts.inserts)) {
     return true;
   }
-  return within(seen.inserts + seen.booked) ? std::nullopt : std::optional(false);
+  return within(counts.inserts + counts.booked) ? std::nullopt : std::optional(false);
 }
 
 }  // namespace reprise::test

@@ -77,9 +77,10 @@ class RemoverModel {
  private:
   struct Chunk {
     std::uint32_t number;
-    /// This and the next four are counts at the moment when the chunk was filled.
     std::size_t steps;
-    std::size_t last_batch;
+    std::size_t
+        last_batch;  ///< The batch that drew from the chunk last, or at which it was filled.
+    // The model's counts at the moment when the chunk was filled:
     std::size_t all_chunks_at_fill;
     std::size_t all_steps_at_fill;
     double mean_draws_at_fill;
@@ -95,8 +96,9 @@ class RemoverModel {
     return sum;
   }
 
-  /// The chunk's draws per step, divided by the mean draws per step since it was filled, where both
-  /// begin with one draw. Halved with each capacity of newer steps.
+  /// The chunk's draws per step, divided by the mean draws per step since the chunk was filled;
+  /// both begin with one draw. The quotient is halved each time that as many steps as the buffer
+  /// has were filled later.
   [[nodiscard]] double frequency(const Chunk& chunk) const {
     const auto steps_of = static_cast<double>(chunk.steps);
     double share = (static_cast<double>(chunk.draws) + steps_of) /
@@ -110,6 +112,7 @@ class RemoverModel {
 
   std::uint32_t choose(const std::function<double(std::uint32_t)>& priority) {
     if (rule_ == Rule::SecondChance) {
+      // Spares chunks that were drawn from, and the half of the chunks that were filled last.
       while (filled_.front().spared ||
              all_chunks_ - filled_.front().all_chunks_at_fill < filled_.size() / 2) {
         filled_.front().spared = false;

@@ -7,7 +7,7 @@ namespace {
 
 /// Share of the steps that end an episode; half of them terminate, half truncate it.
 constexpr double kEndShare = 0.05;
-constexpr double kBatchesPerStep = 0.2;  ///< Batches per step.
+constexpr double kBatchesPerStep = 0.2;
 constexpr std::size_t kBatch = 16;
 
 template <class T>

@@ -20,11 +20,11 @@ class WindowRule {
     return std::get_if<Sequences>(&window_);
   }
   /// The number of steps of an item that is not cut short. If an item begins at position p of an
-  /// open episode, it is decided by the commit that makes the episode p + reach() steps long.
+  /// open episode, the commit that makes the episode p + full_length() steps long decides the item.
   [[nodiscard]] std::uint32_t full_length() const noexcept;
 
-  /// Whether items are of streams. Then steps and positions below are those of the stream, which
-  /// never ends.
+  /// Whether items are of streams. Then the functions below take steps and positions of the stream,
+  /// which never ends.
   [[nodiscard]] bool streams() const noexcept {
     return sequences() != nullptr && sequences()->end == SequenceEnd::Continue;
   }

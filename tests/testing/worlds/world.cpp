@@ -114,7 +114,7 @@ std::uint64_t World::word(AnyField field, const StepName& name, std::uint64_t ha
 
 std::size_t World::special_words(AnyField field) const {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  constexpr std::size_t kSpecial[] = {0, 3, 1, 1, kAll, 1};
+  constexpr std::size_t kSpecial[] = {0, 3, 1, 1, kAll, 1};  // In the order of `Content`.
   return kSpecial[static_cast<std::size_t>(contents_[field.index()])];
 }
 
@@ -311,7 +311,7 @@ class World::Item {
   }
 
  private:
-  /// The step or observation that a value shows; none if the value is zero bytes.
+  /// The step or observation that a value shows; no value if its bytes are 0.
   using ShownStep = std::optional<StepName>;
 
   [[nodiscard]] ShownStep step_at(std::uint64_t ahead) const {
@@ -340,8 +340,8 @@ class World::Item {
   template <class Shows>
   [[nodiscard]] std::string check_values(std::span<const std::byte> column, AnyField field,
                                          std::size_t count, Shows shows) const {
-    const std::size_t one = column.size() / batch_.size();
-    return check_part(column.subspan(item_ * one, one), field, count, shows);
+    const std::size_t bytes = column.size() / batch_.size();
+    return check_part(column.subspan(item_ * bytes, bytes), field, count, shows);
   }
 
   template <class Shows>
@@ -399,9 +399,9 @@ class World::Item {
   /// Whether the checked stacks begin the item's part of the column, and zeros follow them.
   [[nodiscard]] bool is_whole(std::span<const std::byte> column, std::span<const std::byte> stacks,
                               std::size_t used) const {
-    const std::size_t one = column.size() / batch_.size();
-    const auto mine = column.subspan(item_ * one, one);
-    return mine.data() == stacks.data() && is_zero(mine.subspan(used));
+    const std::size_t bytes = column.size() / batch_.size();
+    const auto part = column.subspan(item_ * bytes, bytes);
+    return part.data() == stacks.data() && is_zero(part.subspan(used));
   }
 
   /// Checks the returns and the discount of the target that begins with step t.

@@ -103,8 +103,8 @@ class World {
 
  private:
   class Item;
-  /// The kind of value in a field. Plain words count up from a hash, as do the later words of other
-  /// kinds.
+  /// The kind of value in a field. Plain words count up from a hash. The other kinds begin with
+  /// special words, which plain words follow.
   enum class Content : std::uint8_t { Plain, Name, Number, Written, Frame, Version };
 
   [[nodiscard]] std::string mismatch(const Batch& batch, std::size_t item, const Window& window,
@@ -114,8 +114,11 @@ class World {
   [[nodiscard]] std::uint64_t hash(AnyField field, const StepName& name, std::uint64_t write) const;
   [[nodiscard]] std::uint64_t word(AnyField field, const StepName& name, std::uint64_t hash,
                                    std::uint64_t write, std::size_t i) const;
+  /// How many words at the beginning of a field are not plain.
   [[nodiscard]] std::size_t special_words(AnyField field) const;
   [[nodiscard]] std::optional<StepName> recognise(std::span<const std::byte> value) const;
+  /// The number of the write that `value` has to show: the last one recorded, or if writes are not
+  /// recorded the one that `value` names. 0 for fields that are not mutable columns.
   [[nodiscard]] std::uint64_t write_of(std::span<const std::byte> value, AnyField field,
                                        const StepName& name) const;
   /// The value of a reward or discount.
