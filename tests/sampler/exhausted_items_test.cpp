@@ -24,25 +24,25 @@ bool invariants_hold(ReplayBuffer& replay) {
 struct Case {
   std::size_t capacity = 0;
   std::size_t shards = 0;
-  std::uint32_t limit = 1;
-  std::size_t least = 0;
+  std::uint32_t max_times_sampled = 1;
+  std::size_t min_size = 0;
   std::size_t batch = 0;
   Remover remover = Fifo{};
 };
 
-Options options_of(const Case& of) {
-  return Options{.capacity_steps = of.capacity,
+Options options_of(const Case& setting) {
+  return Options{.capacity_steps = setting.capacity,
                  .selectors = {Uniform{}},
-                 .max_times_sampled = of.limit,
-                 .remover = of.remover,
-                 .rate_limiter = MinSize{of.least},
+                 .max_times_sampled = setting.max_times_sampled,
+                 .remover = setting.remover,
+                 .rate_limiter = MinSize{setting.min_size},
                  .max_writers = 4,
-                 .shards = of.shards};
+                 .shards = setting.shards};
 }
 
 /// A sampler must not lack items for long: each appended step adds an item, or evicts an exhausted
 /// one.
-TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
+TEST(ExhaustedItems, NeverStarveASampler) {
   const std::vector<Case> cases{
       {1'000, 4, 1, 500, 64},
       {1'000, 1, 1, 500, 64},
@@ -56,8 +56,8 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
   };
   for (std::size_t c = 0; c < cases.size(); ++c) {
     SCOPED_TRACE(testing::Message() << "case " << c);
-    const Case& of = cases[c];
-    NumberedBuffer line(options_of(of));
+    const Case& setting = cases[c];
+    NumberedBuffer line(options_of(setting));
     Sampler sampler = line.replay.sampler({.seed = 3});
     std::uint64_t number = 0;
     const auto fill = [&](std::size_t steps) {
@@ -65,18 +65,18 @@ TEST(ExhaustedItems, NeverStarveASamplerHoweverManyShardsThereAre) {
         ASSERT_EQ(line.append(number++), CommitStatus::Committed);
       }
     };
-    fill(of.capacity);
+    fill(setting.capacity);
     for (int batch = 0; batch < 100; ++batch) {
       std::size_t appended = 0;
-      while (!sampler.sample(of.batch, kNoWait)) {
-        ASSERT_LE(appended, of.capacity)
+      while (!sampler.sample(setting.batch, kNoWait)) {
+        ASSERT_LE(appended, setting.capacity)
             << "batch " << batch << ": " << line.replay.stats().items << " items of "
             << line.replay.size() << " steps may be drawn";
         fill(16);
         appended += 16;
       }
     }
-    EXPECT_EQ(line.replay.size(), of.capacity);
+    EXPECT_EQ(line.replay.size(), setting.capacity);
     EXPECT_TRUE(invariants_hold(line.replay));
   }
 }

@@ -3,19 +3,20 @@
 #include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/test.hpp"
 
-/// A draw that fails in the middle must not leave anything behind that disturbs other calls.
+/// A draw that fails in the middle must leave no pin, and no count that holds other calls.
 namespace reprise::test {
 namespace {
 
 using Code = SampleStatus::Code;
 
-/// The numbers of calls after which a shard selector has no weight any more.
+/// The calls that a shard selector still answers before its items seem to have no weight.
 struct RemainingCalls {
   std::atomic<std::size_t> draws = std::numeric_limits<std::size_t>::max();
-  std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();
+  std::atomic<std::size_t> looks = std::numeric_limits<std::size_t>::max();  ///< `all_positive`.
 };
 
-/// A shard selector whose items lose their weight while a draw holds none of the shards' locks.
+/// A shard selector whose items lose their weight after the remaining calls, as if an update came
+/// while a draw holds none of the shards' locks.
 class Vanishing final : public WrappedSelector {
  public:
   Vanishing(std::unique_ptr<ShardSelector> uniform, RemainingCalls& left)
@@ -106,21 +107,21 @@ TEST_F(FailedDraw, WakesTheSamplersThatItsCountHeld) {
                        .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
   line.append_many(0, 4, 0.0F);
   ASSERT_EQ(line.replay.size(), 4U);
-  const base::Event::Registration held(core_of(line.replay)->items_event);
-  const std::uint32_t ticket = held.ticket();
+  const base::Event::Registration sleeper(core_of(line.replay)->items_event);
+  const std::uint32_t ticket = sleeper.ticket();
   EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(4, kNoWait).status().code, Code::NothingToDraw);
-  EXPECT_NE(held.ticket(), ticket);
+  EXPECT_NE(sleeper.ticket(), ticket);
 }
 
 TEST(DrawnBatch, OfAQueueWakesTheSamplersThatItsReservationHeld) {
   NumberedBuffer line(SmallOptions{.max_times_sampled = 2, .rate_limiter = Queue{4}});
   line.append_many(0, 4);
   ASSERT_EQ(line.replay.size(), 4U);
-  const base::Event::Registration held(core_of(line.replay)->items_event);
-  const std::uint32_t ticket = held.ticket();
+  const base::Event::Registration sleeper(core_of(line.replay)->items_event);
+  const std::uint32_t ticket = sleeper.ticket();
   // Each item may be drawn once more.
   ASSERT_TRUE(as_lvalue(line.replay.sampler()).sample(4, kNoWait));
-  EXPECT_NE(held.ticket(), ticket);
+  EXPECT_NE(sleeper.ticket(), ticket);
 }
 
 }  // namespace

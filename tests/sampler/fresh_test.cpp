@@ -45,7 +45,7 @@ TEST_P(FreshIn, ItemsOfAllShardsAreServedAsTheyCome) {
   if (GetParam() == 1) {
     EXPECT_EQ(first, number_range(600, 690));
   }
-  EXPECT_LT(*std::ranges::max_element(first), 720U);
+  EXPECT_LT(*std::ranges::max_element(first), 720U) << "90 of 300 were drawn";
 }
 
 TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
@@ -71,7 +71,7 @@ TEST_P(FreshIn, AnItemThatAnybodyHasDrawnIsNotFresh) {
   EXPECT_EQ(drawn.size(), 40U);
 }
 
-TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
+TEST(Fresh, AreNotItemsThatAnOrderedSelectorHasDrawn) {
   Options options = SmallOptions{.shards = 3};
   options.selectors = {kRawProportional, Fifo{}};
   NumberedBuffer line(options);
@@ -81,7 +81,7 @@ TEST(Fresh, AreNotThoseThatWereDrawnInOrder) {
   EXPECT_EQ(sorted(fresh_numbers(line, sampler, 15)), number_range(5, 20));
 }
 
-TEST(Fresh, AreNotTheItemsBeforeTheFirstSuchSampler) {
+TEST(Fresh, AreNotTheItemsFromBeforeTheFirstSamplerThatAsksForThem) {
   NumberedBuffer line;
   line.append_many(0, 10);
   ASSERT_EQ(line.replay.size(), 10U);
@@ -105,7 +105,7 @@ TEST(Fresh, AreNotTheItemsThatACheckpointLoads) {
   EXPECT_EQ(fresh_numbers(line, sampler, 20), number_range(0, 20));
 }
 
-TEST(Fresh, RefusesWhatItCannotBePutBefore) {
+TEST(Fresh, IsRefusedForDrawsThatFreshItemsCannotPrecede) {
   for (const float share : {-0.1F, 1.1F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal(
         [&] {
@@ -179,7 +179,7 @@ TEST(FreshRace, NoItemIsFreshTwice) {
       note(last, 7);
     }
     if (options.capacity_steps == 4000) {
-      EXPECT_EQ(drawn.size(), 1601U);
+      EXPECT_EQ(drawn.size(), 1U + 2U * 800U);
     }
     expect_steps_add_up(line.replay);
   }

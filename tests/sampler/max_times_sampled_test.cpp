@@ -13,8 +13,8 @@ void count(std::map<std::uint64_t, std::size_t>& counts, std::span<const std::ui
   }
 }
 
-/// The uniform selector that `NumberedBuffer` adds is not used, because its draws would count too.
-TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
+/// The draws of all three selectors count, also those of the one that `NumberedBuffer` adds.
+TEST(MaxTimesSampled, EveryItemIsDrawnAsOftenAsTheLimitAllowsAndThenNoMore) {
   for (const std::uint32_t times : {1U, 3U}) {
     for (const Draws draws : {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement}) {
       SCOPED_TRACE(testing::Message() << times << " times, draws " << static_cast<int>(draws));
@@ -28,13 +28,13 @@ TEST(MaxTimesSampled, EveryItemIsDrawnSoOftenAndThenNoMore) {
       const SampleOptions options{.draws = draws, .timeout = 0ns};
       // Batches get smaller, until not even a single item can be drawn.
       for (std::size_t n : {7U, 5U, 3U, 1U}) {
-        bool any = true;
-        while (any) {
-          any = false;
+        bool drew = true;
+        while (drew) {
+          drew = false;
           for (Sampler& sampler : samplers) {
             if (const SampleResult batch = sampler.sample(n, options)) {
               count(counts, batch->now(line.id));
-              any = true;
+              drew = true;
             }
           }
         }

@@ -23,7 +23,7 @@ TEST(Recency, HasNoAlpha) {
   expect_refusal([&] { line.replay.selector().decay(0.5F); }, {"decay"});
 }
 
-TEST(Recency, RefusesOtherP) {
+TEST(Recency, RefusesPOutsideItsRange) {
   for (const float p : {-0.01F, 0.51F, 1.0F, std::numeric_limits<float>::quiet_NaN()}) {
     expect_refusal([p] { (void)Recency{.p = p}.make_selector_rule(); },
                    {"Recency::p is", "allowed: 0 to 0.5"});

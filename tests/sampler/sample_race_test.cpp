@@ -3,7 +3,7 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-/// Weights change during draws. The preset `schedule` has schedule points, which give this more
+/// Weights change during draws. The schedule points of the preset `schedule` give the changes more
 /// time.
 namespace reprise::test {
 namespace {
@@ -97,7 +97,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
     for (std::size_t i = 0; i < scaled(20'000, 1000); ++i) {
       const SampleResult batch = sampler.sample(
           6, {.draws = i % 2 == 0 ? Draws::Stratified : Draws::Independent, .timeout = 0ns});
-      // While the sampler goes from shard to shard, the weight may move, so that it finds none.
+      // While the sampler goes from shard to shard, the weight may move, so that no shard has any.
       if (!batch) {
         ASSERT_EQ(batch.status().code, Code::NothingToDraw);
         continue;
@@ -115,7 +115,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
   learners.clear();
   stop_.store(true, std::memory_order_relaxed);
   toggler.join();
-  // A chunk that is still pinned would be counted when it is retired.
+  // If a chunk were still pinned, the statistics would count it once it is retired.
   Writer writer = line_.replay.writer();
   line_.append_many(writer, 0, 500);
   EXPECT_EQ(line_.replay.size(), 64U);

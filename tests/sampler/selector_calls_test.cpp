@@ -88,7 +88,7 @@ TEST(SelectorCalls, DoNotGrowWithTheBatch) {
 
 #ifdef REPRISE_DCHECK
 
-/// Half of its weight lies before all items and half after them, so its items are in two intervals.
+/// Draws by both halves of the total as if each were the whole, so each leaf has two intervals.
 class SplitSelector final : public CountedSelector {
  public:
   using CountedSelector::CountedSelector;

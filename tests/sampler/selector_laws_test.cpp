@@ -51,13 +51,13 @@ TEST_P(DrawLaws, HoldForTheDrawsOfItemsAtRest) {
           check.draw(5'000, {.beta = 0.5F, .normalise = Normalise::Not, .draws = draws}));
     }
     // Stratified draws may be nearer to the law than independent ones, but not farther.
-    EXPECT_LT(check.z(), 5.0);
-    EXPECT_TRUE(draws == Draws::Stratified || check.z() > -5.0) << check.z();
+    EXPECT_LT(check.z(), kMaxZ);
+    EXPECT_TRUE(draws == Draws::Stratified || check.z() > -kMaxZ) << check.z();
   }
 }
 
-/// The limit of the second case is never reached, but it makes draws use another plan, which
-/// counts.
+/// The limit of the second case is never reached, but with a limit draws use another `DrawPlan`,
+/// which counts draws.
 TEST_P(DrawLaws, GiveImportanceWeights) {
   for (const std::uint32_t limit : {0U, 1'000'000U}) {
     Options options = LawCheck::options(shards);
@@ -109,12 +109,12 @@ TEST_P(SelectorLaws, HoldWhileItemsComeChangeAndLeave) {
                 .draws = Draws::Independent,
                 .timeout = {}});
   }
-  EXPECT_TRUE(law.in_order || std::abs(check.z()) < 5.0) << check.z();
+  EXPECT_TRUE(law.in_order || std::abs(check.z()) < kMaxZ) << check.z();
 }
 
-TEST_P(SelectorLaws, HoldOfWhatIsNotOutdated) {
+TEST_P(SelectorLaws, HoldForItemsThatAreNotOutdated) {
   Options options = LawCheck::options(shards);
-  options.max_staleness = 3;
+  options.max_staleness = LawCheck::kStaleness;
   LawCheck check(law, options, 9);
   Rng rng(10);
   for (std::size_t round = 0; round < scaled(200, 60) && !HasFailure(); ++round) {
@@ -134,11 +134,11 @@ TEST_P(SelectorLaws, HoldOfWhatIsNotOutdated) {
                 .draws = Draws::Independent,
                 .timeout = {}});
   }
-  EXPECT_TRUE(law.in_order || std::abs(check.z()) < 5.0) << check.z();
+  EXPECT_TRUE(law.in_order || std::abs(check.z()) < kMaxZ) << check.z();
 }
 
-/// With a draw limit, each batch follows the law for the items that are left, until none is.
-TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
+/// With a draw limit, each batch follows the law for the items that have draws left.
+TEST_P(SelectorLaws, HoldForItemsThatHaveDrawsLeft) {
   constexpr std::size_t kDrawnThrice = 64;
   static_assert(static_cast<int>(Draws::WithoutReplacement) == 2);
   Options options = LawCheck::options(shards);
@@ -165,7 +165,7 @@ TEST_P(SelectorLaws, HoldOfWhatALimitOfDrawsLeaves) {
     EXPECT_EQ(as_lvalue(check.line.replay.sampler()).sample(1, kNoWait).status().code,
               SampleStatus::Code::TimedOut);
   }
-  EXPECT_TRUE(law.in_order || std::abs(counts.z()) < 5.0) << counts.z();
+  EXPECT_TRUE(law.in_order || std::abs(counts.z()) < kMaxZ) << counts.z();
 }
 
 TEST_P(SelectorLaws, HoldWithoutReplacement) {
@@ -188,11 +188,11 @@ TEST_P(SelectorLaws, HoldWithoutReplacement) {
       }
       ++counts[set];
     }
-    EXPECT_TRUE(law.in_order || std::abs(chi_square_z(counts, expected)) < 5.0);
+    EXPECT_TRUE(law.in_order || std::abs(chi_square_z(counts, expected)) < kMaxZ);
     ASSERT_NO_FATAL_FAILURE(check.draw(n, without));
   }
   ASSERT_NO_FATAL_FAILURE(check.draw(6, {.draws = Draws::Independent, .timeout = {}}))
-      << "what was hidden is as it was";
+      << "items that a draw hid are as they were";
 }
 
 /// Whatever the distribution was at each batch, the mean of 1 / (N * P) over the draws is 1.

@@ -128,7 +128,7 @@ TEST(Staleness, MakesRoomInAQueue) {
   line.replay.set_version(1);
 }
 
-TEST(Staleness, IsOfTheVersionThatTheWriterSaidLast) {
+TEST(Staleness, IsThatOfTheVersionWhichTheWriterGotLast) {
   Schema schema;
   const auto id = schema.observation<int>("id");
   const PolicyVersion version = schema.version("version");
@@ -150,7 +150,7 @@ TEST(Staleness, IsOfTheVersionThatTheWriterSaidLast) {
   EXPECT_TRUE(std::ranges::equal(batch->now(version), std::array<std::int64_t, 4>{0, 7, 7, 2}));
   EXPECT_EQ(writer.add_transition(End::Terminated, now(id, 1), next(id, 2)),
             CommitStatus::Committed)
-      << "it need not be named";
+      << "the version need not be named";
   EXPECT_EQ(writer.add_transition(End::Terminated, now(id, 1), now(version, 9), next(id, 2)),
             CommitStatus::Committed);
   const auto refuses = [](const auto& call) {

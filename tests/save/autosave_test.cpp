@@ -25,15 +25,7 @@ void wait_until(const std::function<bool()>& holds) {
 std::vector<std::uint64_t> numbers_in(NumberedBuffer& line) {
   Sampler sampler = line.replay.sampler();
   const SampleResult all = sampler.sample(line.replay.size(), {.draws = Draws::Epoch});
-  std::vector<std::uint64_t> numbers(all->now(line.id).begin(), all->now(line.id).end());
-  std::ranges::sort(numbers);
-  return numbers;
-}
-
-std::vector<std::uint64_t> first_numbers(std::size_t count) {
-  std::vector<std::uint64_t> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), 0U);
-  return numbers;
+  return sorted({all->now(line.id).begin(), all->now(line.id).end()});
 }
 
 TEST(Autosave, SavesWhatIsNewUntilItIsStopped) {
@@ -182,7 +174,7 @@ TEST(Autosave, WhatIsToldToBeSavedIsThereAfterAKillAtAnyMoment) {
     there.replay = std::move(ReplayBuffer::load(directory.path()).buffer);
     const std::vector<std::uint64_t> numbers = numbers_in(there);
     ASSERT_GE(numbers.size(), told->load());
-    ASSERT_EQ(numbers, first_numbers(numbers.size()));
+    ASSERT_EQ(numbers, number_range(0, numbers.size()));
   }
 }
 
@@ -204,7 +196,7 @@ TEST(Autosave, ARunThatGoesOnOwesNoBurst) {
       }
     }
   }
-  // What happens after the last save is lost: inserts and samples alike.
+  // Inserts and samples after the last save are lost alike.
   for (std::uint64_t i = 400; i < 500; ++i) {
     line.append(i);
     while (sampler.sample(kBatch, {.timeout = 0ns})) {
@@ -216,6 +208,7 @@ TEST(Autosave, ARunThatGoesOnOwesNoBurst) {
   while (again.sample(kBatch, {.timeout = 0ns})) {
     samples += kBatch;
   }
+  // The balance was within the error buffer, so at most it goes from one end to the other.
   EXPECT_LE(samples, static_cast<std::size_t>(2.0 * kErrorBuffer));
 }
 

@@ -42,8 +42,8 @@ constexpr std::uint64_t first_number_of(std::uint64_t writer) {
 }
 
 /// Loads the checkpoint. It must have the `committed[writer]` steps that each writer had committed
-/// before the save, except the last, which is in no decided window. No step may be there twice, and
-/// each must have its position in the episode.
+/// before the save, except the last kNStep - 1, whose windows were incomplete. No step may be there
+/// twice, and each must have its position in the episode.
 void expect_each_step_once(MemoryFileSystem& files, ReplayBuffer& like,
                            const std::vector<std::uint64_t>& committed) {
   NumberedBuffer loaded;

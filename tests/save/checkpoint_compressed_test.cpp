@@ -79,7 +79,7 @@ TEST_P(CompressedCheckpoint, HoldsWhatWasWrittenAndGoesOn) {
   }
 }
 
-TEST_P(CompressedCheckpoint, IsCompressed) {
+TEST_P(CompressedCheckpoint, TakesATenthOfTheBytesForFramesThatCompressWell) {
   const auto bytes = [&](bool compressed) {
     MemoryFileSystem files;
     Schema schema;
@@ -117,7 +117,7 @@ TEST_P(CompressedCheckpoint, OfOtherFieldsIsAMismatch) {
                                   {"compressed observation 'frame'", "where this buffer has"});
 }
 
-/// In the checkpoint, one row refers to the frame of the row before.
+/// In the checkpoint, the place of one row's frame is that of the row before.
 TEST_P(CompressedCheckpoint, WithFramesThatOverlapIsRefused) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {600});

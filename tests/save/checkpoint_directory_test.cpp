@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-/// Directories in which the operating system does not allow to save or load.
+/// Directories in which the operating system refuses a save or a load.
 namespace reprise::test {
 namespace {
 
@@ -45,7 +45,7 @@ void expect_both_refused(const std::string& path, Kind save, Kind load, int erro
   EXPECT_EQ(ten.replay().size(), 10U);
 }
 
-TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
+TEST(CheckpointDirectory, ThatCannotExistIsRefused) {
   const ScratchDirectory scratch;
   const std::string file = scratch.path() + "/file";
   std::ofstream(file) << "no directory";
@@ -60,7 +60,8 @@ TEST(CheckpointDirectory, ThatCannotBeIsRefused) {
                  scratch.path());
 }
 
-/// While it exists, the process does not have root's rights, which override all permissions.
+/// While an object of this class exists, the process has no rights of root, which override all
+/// permissions.
 class WithoutRootRights {
  public:
   WithoutRootRights() {

@@ -204,8 +204,8 @@ TEST(CheckpointFallback, AFileThatChangesAfterItWasVerifiedIsPassedOver) {
   }
 }
 
-/// A process without the permission to lock the directory starts again if a save removes the
-/// checkpoint that it has verified.
+/// A process without the permission to lock the directory starts its load again if a save removes
+/// the checkpoint that the load has verified.
 TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest) {
   MemoryFileSystem files;
   NumberedBuffer line;
@@ -227,7 +227,7 @@ TEST(CheckpointFallback, ACheckpointThatASaveRemovesMeanwhileGivesWayToTheNewest
   EXPECT_TRUE(skipped.empty());
 }
 
-TEST(CheckpointFallback, AStopIsLookedAtWhileFilesAreReadToo) {
+TEST(CheckpointFallback, AStopIsNoticedAlsoWhileFilesAreRead) {
   const TwoCheckpoints two;
   MemoryFileSystem files(two.files_with_changes({}, {}));
   const std::size_t verified = calls_to_verify(files);

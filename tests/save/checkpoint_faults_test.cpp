@@ -21,6 +21,7 @@ std::string describe_fault(const Fault& fault) {
                     static_cast<int>(fault.how));
 }
 
+/// Whether a save or load has to succeed despite this fault, because the call is only made again.
 bool must_succeed(const Fault& fault) {
   return fault.how == How::Short || (fault.how == How::Fails && fault.error == EINTR);
 }
@@ -299,7 +300,7 @@ bool load_with(const TwoCheckpointFiles& two, SavedBuffer& like, const Fault& fa
     EXPECT_EQ(error.error_number(), fault.error);
     EXPECT_NE(error.file().find(kDirectory), std::string::npos) << error.what();
     EXPECT_FALSE(must_succeed(fault)) << error.what();
-    // After this one fault, the older checkpoint could be loaded.
+    // If only this read failed, the load should have taken the older checkpoint.
     EXPECT_FALSE(fault.error == EIO && fault.how == How::Fails && fault.call == Call::Read)
         << error.what();
   }

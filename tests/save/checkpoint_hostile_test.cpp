@@ -11,8 +11,8 @@
 
 #include <sys/resource.h>
 
-/// Checkpoints with correct checksums and wrong contents. No fault of a disk makes them, but a
-/// person may.
+/// Checkpoints with correct checksums and wrong contents. No fault of a disk makes such files, but
+/// a person may.
 namespace reprise::test {
 namespace {
 
@@ -87,7 +87,7 @@ void use_buffer(ReplayBuffer& replay) {
 
 TEST(HostileCheckpoint, IsRefusedOrHarmless) {
   if (kThreadSanitizer) {
-    GTEST_SKIP() << "oneTBB shares out what says that it is large";
+    GTEST_SKIP() << "a load uses oneTBB if the checkpoint claims to be large";
   }
   const std::uint64_t seed = 20;
   Rng rng(seed);
@@ -191,6 +191,10 @@ TEST(HostileCheckpoint, ARatioThatTheLimiterCannotHoldIsRefused) {
   }
 }
 
+/// How much memory a load of a small checkpoint may take, far above what its files contain. Freed
+/// memory counts, of which AddressSanitizer keeps 256 MiB.
+constexpr std::int64_t kMaxGrowthMib = kAddressSanitizer ? 200 + 256 : 200;
+
 /// The peak memory of this process, in MiB.
 std::int64_t peak_mib() {
   rusage usage{};
@@ -246,7 +250,7 @@ TEST(HostileCheckpoint, SizesAreNotBelieved) {
       }
     }
   }
-  EXPECT_LE(peak_mib(), before + (kAddressSanitizer ? 200 + 256 : 200));
+  EXPECT_LE(peak_mib(), before + kMaxGrowthMib);
 }
 
 /// An item of a chunk, in the parts that the chunk stores.
@@ -336,9 +340,9 @@ TEST(HostileCheckpoint, AStreamWithOtherRowsThanItsItemsIsRefused) {
   const std::pair<std::size_t, StreamRow> changes[] = {
       {0, StreamRow::Final},      {0, static_cast<StreamRow>(4)}, {1, StreamRow::Continue},
       {2, StreamRow::Terminated}, {3, StreamRow::Final},          {3, static_cast<StreamRow>(255)}};
-  for (const auto& [row, is] : changes) {
+  for (const auto& [row, kind] : changes) {
     CopiedCheckpoint bad = good;
-    layout.stream_rows().put(bad.chunks[0].second.data() + row * layout.stride(), is);
+    layout.stream_rows().put(bad.chunks[0].second.data() + row * layout.stride(), kind);
     expect_refused(bad, {"row 0: a window of 4 steps"});
   }
 }
@@ -351,6 +355,7 @@ void expect_state_refused(const CopiedCheckpoint& good, const std::string& name,
   expect_refused(bad, {why});
 }
 
+/// Makes a change that puts `value` at byte `at`, counted from the end if negative.
 template <class T>
 std::function<void(Contents&)> put_at(std::ptrdiff_t at, T value) {
   return [=](Contents& contents) {
@@ -360,7 +365,7 @@ std::function<void(Contents&)> put_at(std::ptrdiff_t at, T value) {
   };
 }
 
-TEST(HostileCheckpoint, AStateThatCannotBeIsRefused) {
+TEST(HostileCheckpoint, AnImpossibleStateIsRefused) {
   NumberedBuffer line;
   line.append_many(0, 20);
   const CopiedCheckpoint good = checkpoint_of(line, std::vector{base::Random(1).state()});
@@ -402,9 +407,9 @@ TEST(HostileCheckpoint, AChunkThatIsThereTwiceIsRefused) {
 }
 
 /// The large capacity is correct, so the checkpoint is accepted.
-TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
+TEST(HostileCheckpoint, ALargeCapacityTakesMemoryOnlyForItsSteps) {
   if (kThreadSanitizer) {
-    GTEST_SKIP() << "it takes memory for addresses";
+    GTEST_SKIP() << "ThreadSanitizer takes memory for reserved addresses";
   }
   Options large = options();
   large.capacity_steps = 200'000'000;
@@ -419,7 +424,7 @@ TEST(HostileCheckpoint, ALargeCapacityTakesOnlyWhatIsInIt) {
   NumberedBuffer loaded;
   core_of(loaded.replay) = save::load(files, kDirectory, {}, nullptr).core;
   EXPECT_EQ(loaded.replay.size(), 150U);
-  EXPECT_LE(peak_mib(), before + 200);
+  EXPECT_LE(peak_mib(), before + kMaxGrowthMib);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(CheckpointOptions, AreThoseOfTheBufferThatWasSaved) {
   EXPECT_EQ(loaded.key_tag, saved.key_tag);
 }
 
-/// For each strategy and each of its options, expects that options in which only that one is not
+/// For each strategy and each of its options, expects that options in which only this option is not
 /// the default are decoded as they were encoded. Does the same with defaults alone.
 template <class Family, class Put>
 void expect_round_trip(std::span<const StrategyKind<Family>> kinds, Put put) {
@@ -107,18 +107,19 @@ TEST(CheckpointOptions, HaveEveryStrategyOfTheLibrary) {
   expect_round_trip(rate_limiters(), [](Options& o) -> RateLimiter& { return o.rate_limiter; });
 }
 
-/// Two enumerators that version 1 could store are gone. Each is loaded as the one that does the
-/// same.
+/// Two enumerators that version 1 could store are gone. Each is loaded as the enumerator that does
+/// the same now.
 TEST(CheckpointOptions, OfVersion1HaveTheWordsThatDoTheSame) {
   record::Encoder to;
   save::encode(
       to,
       Options{.capacity_steps = 9, .window = Sequences{}, .selectors = {MinHeap{}}, .key_tag = 0});
   const std::vector<std::byte> bytes = std::move(to).take();
-  // The places of the enumerators: the first is after capacity, kind, count, length, period and
-  // burn_in.
+  // The places of the enumerators: `end` is stored after capacity, kind, count, length, period and
+  // burn_in; `initial` after end, n_step, discount, frame_stack, stack_start, the number of
+  // selectors, kind and count.
   const std::size_t end = 8 + 2 + 3 * 8;
-  const std::size_t initial = 8 + 2 + 5 * 8 + 4 + 8 + 8 + 4 + 2;
+  const std::size_t initial = end + 2 * 8 + 4 + 2 * 8 + 4 + 2;
   const auto loaded = [&](std::uint8_t word, std::uint8_t number) {
     std::vector<std::byte> old = bytes;
     old.at(end) = std::byte{word};
@@ -251,7 +252,7 @@ TEST(CheckpointOptions, OfAnotherBufferAreNamed) {
   refused("the remover", [](Options& o) { o.remover = SecondChance{}; });
 }
 
-/// A rule whose exponent has a highest value.
+/// A rule whose exponent has a highest value; with 0 it has no exponent.
 template <int kMaxAlpha>
 struct Bounded {
   struct Rule final : SelectorRule {

@@ -19,7 +19,8 @@ TEST(CheckpointPace, TakesAsLongAsItsBytesAllow) {
   const SaveResult saved = line.replay.save(directory.path(), {.bytes_per_second = kRate});
   const std::chrono::duration<double> took = Clock::now() - start;
   EXPECT_GT(saved.chunks_written, 1U);
-  // The 64 steps have at least the bytes of their fields, so this is a lower bound on any machine.
+  // The 64 steps in the buffer have at least the bytes of their fields, so the time for 50 of them
+  // is a lower bound on any machine.
   EXPECT_GE(took.count(), 50.0 * static_cast<double>(line.replay.schema().step_bytes()) / kRate);
   EXPECT_EQ(ReplayBuffer::load(directory.path()).buffer.size(), line.replay.size());
 }
@@ -50,7 +51,7 @@ TEST(CheckpointPace, CountsRecurrentStates) {
   EXPECT_GE(took.count(), static_cast<double>(kSteps * 256 * sizeof(float)) / kRate);
 }
 
-TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
+TEST(CheckpointPace, ASlowSaveIsCancelledWhileItSleeps) {
   const ScratchDirectory directory;
   NumberedBuffer line;
   line.append_many(0, 100);
@@ -61,7 +62,7 @@ TEST(CheckpointPace, SlowOneIsCancelledInItsSleep) {
   options.progress = [&written](const SaveProgress&) { written.release(); };
   std::jthread stopper([&] {
     written.acquire();
-    // By then the save most likely sleeps. If it does not, the test shows less, but does not fail.
+    // By then the save most likely sleeps. If it is awake, the test shows less, but does not fail.
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
   });

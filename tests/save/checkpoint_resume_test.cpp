@@ -83,6 +83,7 @@ TEST(CheckpointResume, AChangedRatioGoesOnWithItsBalance) {
         static_cast<const buffer::BufferCore*>(core_of(line.replay).get())}) {
     const RatioBalance back = balance_in(like);
     EXPECT_EQ(back.samples_per_insert, 0.5);
+    // Of the 10 steps before the change one is min_size; each step after the change counts 0.5.
     EXPECT_EQ(back.ahead, 8 - 4.0 * 9 - 0.5 * 20);
   }
 }
@@ -102,7 +103,7 @@ TEST(CheckpointResume, AnotherLimiterThanTheSavedOneBeginsInBalance) {
                            .samples_per_insert = 2.0, .min_size = min_size, .error_buffer = 64.0}});
       std::shared_ptr<buffer::BufferCore>& core = core_of(other.replay);
       core = save::load(files, kDirectory, {}, core.get()).core;
-      // It is that of a buffer in which samples have kept up since min_size steps were there.
+      // The balance is that of a buffer in which samples kept up once min_size steps were there.
       const double ahead = min_size == 1 ? 0.0 : 2.0 * (100.0 - 30.0);
       EXPECT_EQ(core->limiter().balance().samples_per_insert, 2.0);
       EXPECT_EQ(core->limiter().balance().ahead, ahead);
@@ -125,9 +126,9 @@ TEST(CheckpointResume, AChunkOfManyItemsKeepsThePriorityOfEach) {
   EXPECT_EQ(line.probabilities(40'000), before);
 }
 
-/// While the save writes the first chunk, other chunks are evicted and filled again. None of those
-/// is saved.
-TEST(CheckpointResume, WhatIsEvictedBeforeItsTurnIsLeftOutAndCounted) {
+/// While the save writes the first chunk, other chunks are evicted and filled again. The save
+/// leaves these chunks out.
+TEST(CheckpointResume, WhatIsEvictedBeforeItIsWrittenIsLeftOutAndCounted) {
   NumberedBuffer line;
   line.append_many(0, 99);
   line.append(99, End::Truncated);
@@ -191,8 +192,9 @@ void set_episode_blocks(MemoryFileSystem& files, std::uint64_t from, std::uint64
   copy.write(files, kDirectory);
 }
 
-/// A save beside writers may produce this, if a writer takes its first block of episode numbers
-/// after the save has written the number of blocks, and before it writes the writer's position.
+/// A save beside writers may produce such a checkpoint, if a writer takes its first block of
+/// episode numbers after the save has written the number of blocks, and before it writes the
+/// writer's position.
 TEST(CheckpointResume, ABlockOfEpisodesThatWasNotCountedIsNotGivenOutAgain) {
   NumberedBuffer line;
   Writer writer = line.replay.writer();

@@ -268,8 +268,8 @@ TEST(Checkpoint, BringsStrategiesOfTheUsersOwnBackIntoABufferThatHasThem) {
   EXPECT_EQ(line.probabilities(4096, 1), before);
 }
 
-/// A writer that is destroyed before it begins an episode leaves its chunk to other writers. They
-/// may be in the middle of an episode, and then repeat rows of it in the chunk.
+/// A writer that is destroyed before it begins an episode leaves its chunk to other writers. Such a
+/// writer may be in the middle of an episode, whose last rows it then repeats in the chunk.
 TEST(Checkpoint, ARestoredChunkWithLittleRoomIsNotLeftToWritersInTheMiddleOfAnEpisode) {
   for (std::uint64_t steps = 8; steps < 15; ++steps) {
     SCOPED_TRACE(testing::Message() << steps << " steps");
@@ -341,16 +341,16 @@ TEST(Checkpoint, KeepsTheHighestPriorityEverSeen) {
     // The order shows the new item's priority, 0.5: an item of 0.6 is first in one heap and last in
     // the other.
     EXPECT_EQ(line.replay.stats().committed_steps, stats.committed_steps + 1);
-    const std::size_t given = keys.size() - 2;
-    line.replay.update_priorities(std::span(keys).subspan(given, 1), std::vector<float>{0.6F});
+    const std::size_t raised = keys.size() - 2;
+    line.replay.update_priorities(std::span(keys).subspan(raised, 1), std::vector<float>{0.6F});
     Sampler sampler = line.replay.sampler();
     const SampleResult batch = require_batch(sampler.sample(keys.size() - 1, kNoWait));
     const auto drawn = batch->keys();
-    const bool found = std::find(drawn.begin(), drawn.end(), keys[given]) != drawn.end();
+    const bool is_drawn = std::find(drawn.begin(), drawn.end(), keys[raised]) != drawn.end();
     if (selector.target<MinHeap>() != nullptr) {
-      EXPECT_FALSE(found);
+      EXPECT_FALSE(is_drawn);
     } else if (selector.target<MaxHeap>() != nullptr) {
-      EXPECT_EQ(drawn.front(), keys[given]);
+      EXPECT_EQ(drawn.front(), keys[raised]);
     }
   }
 }

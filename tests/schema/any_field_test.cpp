@@ -75,10 +75,10 @@ TEST(AnyField, MakesLooseTransitions) {
     const double action = 0.5 * from;
     const float reward = 1.0F;
     const std::vector<AnyValue> values{
-        {AnyField(world.seen), false, std::as_bytes(std::span(now)).first(bytes)},
-        {AnyField(world.seen), true, std::as_bytes(std::span(next))},
-        {AnyField(world.action), false, std::as_bytes(std::span(&action, 1))},
-        {AnyField(world.reward), false, std::as_bytes(std::span(&reward, 1))}};
+        {AnyField(world.seen), /*next=*/false, std::as_bytes(std::span(now)).first(bytes)},
+        {AnyField(world.seen), /*next=*/true, std::as_bytes(std::span(next))},
+        {AnyField(world.action), /*next=*/false, std::as_bytes(std::span(&action, 1))},
+        {AnyField(world.reward), /*next=*/false, std::as_bytes(std::span(&reward, 1))}};
     return writer.add_transition(End::Continue, values);
   };
   EXPECT_EQ(add(0, 1), CommitStatus::Committed);
@@ -90,11 +90,12 @@ TEST(AnyField, MakesLooseTransitions) {
   expect_refusal([&] { add(6, 7, 11); }, {"whole elements of 2"});
   expect_refusal([&] { add(6, 7, 10); }, {"allowed: 6"});
   const float reward = 1.0F;
-  const AnyValue next_reward{AnyField(world.reward), true, std::as_bytes(std::span(&reward, 1))};
+  const AnyValue next_reward{AnyField(world.reward), /*next=*/true,
+                             std::as_bytes(std::span(&reward, 1))};
   expect_refusal([&] { writer.add_transition(End::Continue, std::span(&next_reward, 1)); },
                  {"'reward' is no observation", "allowed as next: observations"});
   const Frame now = frame(1);
-  const AnyValue again{AnyField(world.seen), false, std::as_bytes(std::span(now))};
+  const AnyValue again{AnyField(world.seen), /*next=*/false, std::as_bytes(std::span(now))};
   expect_refusal([&] { writer.add_transition(End::Continue, std::vector<AnyValue>(200, again)); },
                  {"named twice"});
 }

@@ -111,7 +111,8 @@ TYPED_TEST(FieldOf, RoundTripsScalarsAndEveryShapeAligned) {
   }
 }
 
-/// A schema whose fields have the same numbers as those of Line, but other types and roles.
+/// A schema whose fields have the same numbers as those of NumberedBuffer, but other types and
+/// roles.
 struct OtherSchema {
   Schema schema;
   ScalarObservation<float> zero = schema.observation<float>("zero");
