@@ -7,7 +7,7 @@ namespace reprise {
 namespace {
 
 /// A tree beside a plain vector of its leaves. Leaves are multiples of 2^-12 and so small that
-/// every sum is exact, so the two have to agree bit for bit.
+/// every sum is exact, so tree and vector have to agree bit for bit.
 template <class Leaf>
 class TreeAndVector {
  public:
@@ -15,7 +15,7 @@ class TreeAndVector {
       : tree_(capacity), leaves_(capacity, Leaf{0}), random_(seed), lowest_(seed % 2 ? -1000 : 0) {}
 
   /// Makes the same random change to the tree and the vector.
-  void step() {
+  void change() {
     const std::size_t first = random_.below(leaves_.size());
     const std::size_t last = random_.between(first, leaves_.size());
     const Leaf value = random_value();
@@ -51,6 +51,7 @@ class TreeAndVector {
     }
   }
 
+  /// Compares the leaves, the ranges that begin at leaf 0, the whole, and searches.
   void expect_equal() {
     ASSERT_TRUE(std::equal(leaves_.begin(), leaves_.end(), tree_.leaves().begin()));
     ASSERT_NO_FATAL_FAILURE(expect_ranges_from(0, leaves_.size()));
@@ -130,7 +131,7 @@ class TreeAndVector {
   SegmentTree<Leaf> tree_;
   std::vector<Leaf> leaves_;
   test::Rng random_;
-  const int lowest_;
+  const int lowest_;  ///< The lowest leaf, which is below 0 in half of the trees.
 };
 
 template <class Leaf>
@@ -138,16 +139,18 @@ class SegmentTreeProperty : public testing::Test {};
 using LeafTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(SegmentTreeProperty, LeafTypes);
 
-/// With more steps, halving could make a leaf no multiple of 2^-12.
-constexpr int kSteps = 12;
+/// Each change may halve a leaf, so after more changes a leaf might be no multiple of 2^-12.
+constexpr int kChanges = 12;
 
+/// The tree is compared after each change, and in the end over all ranges that begin at other
+/// leaves.
 TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsOverEveryRangeOfSmallTrees) {
   for (std::size_t capacity = 1; capacity <= 70; ++capacity) {
     for (std::uint64_t seed = 0; seed < test::scaled(4, 2); ++seed) {
       SCOPED_TRACE(testing::Message() << "capacity " << capacity << ", seed " << seed);
       TreeAndVector<TypeParam> pair(capacity, seed);
-      for (int i = 0; i < kSteps; ++i) {
-        pair.step();
+      for (int i = 0; i < kChanges; ++i) {
+        pair.change();
         ASSERT_NO_FATAL_FAILURE(pair.expect_equal());
       }
       for (std::size_t first = 1; first <= capacity; ++first) {
@@ -163,8 +166,8 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsInLargeTrees) {
     for (std::uint64_t seed = 0; seed < test::scaled(4, 2); ++seed) {
       SCOPED_TRACE(testing::Message() << "capacity " << capacity << ", seed " << seed);
       TreeAndVector<TypeParam> pair(capacity, seed);
-      for (int i = 0; i < kSteps; ++i) {
-        pair.step();
+      for (int i = 0; i < kChanges; ++i) {
+        pair.change();
       }
       ASSERT_NO_FATAL_FAILURE(pair.expect_equal());
       for (int i = 0; i < 10; ++i) {
@@ -175,8 +178,8 @@ TYPED_TEST(SegmentTreeProperty, EqualsPlainLoopsInLargeTrees) {
   }
 }
 
-/// A random number of any magnitude up to 2^60, computed without library functions whose results
-/// may differ between platforms.
+/// A random number from 2^-60 to 2^60, computed without library functions whose results may differ
+/// between platforms.
 template <class Leaf>
 Leaf random_magnitude(test::Rng& random) {
   const auto exponent = static_cast<std::uint64_t>(1023 - 60) + random.below(120);

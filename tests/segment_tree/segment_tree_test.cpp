@@ -10,6 +10,7 @@ SegmentTree<Leaf> tree_of(const std::vector<Leaf>& leaves) {
   return tree;
 }
 
+/// The leaves on which the targets fall, searched one by one and together.
 template <class Leaf>
 std::vector<std::size_t> found(const SegmentTree<Leaf>& tree, const std::vector<double>& targets) {
   std::vector<std::size_t> leaves(targets.size());
@@ -50,9 +51,9 @@ TYPED_TEST(SegmentTreeTest, TheTotalAndRoundingAboveItFallOnTheLastLeafAboveZero
 }
 
 TYPED_TEST(SegmentTreeTest, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
-  // Prefix sums of the nodes: 1, 1 (a tie, rounded down to even), 1 + 2 u (a tie, rounded up to
-  // even). The target 1 + u falls on the last node, u after its start; that remainder is the node's
-  // whole sum.
+  // With u for kUnit, prefix sums of the nodes are 1, 1 (a tie, rounded down to even), 1 + 2 u (a
+  // tie, rounded up to even). The target 1 + u falls on the last node, u after its start; this
+  // remainder is the node's whole sum.
   constexpr auto kUnit = TypeParam(0x1p-52);
   // The leaves are siblings on different levels.
   for (const std::size_t spread : {16U, 128U, 1024U}) {

@@ -84,7 +84,8 @@ TEST(Allot, StratifiedDrawsTakeOnePositionFromEachStratum) {
     test::Rng rng(seed);
     const Shares shares = random_shares(rng);
     const std::size_t n = rng.between(1, 70);
-    const std::vector<double> found = positions(shares, allot_draws(shares, true, seed, n));
+    const std::vector<double> found =
+        positions(shares, allot_draws(shares, /*stratified=*/true, seed, n));
     for (std::size_t i = 0; i < n; ++i) {
       const auto stratum = static_cast<double>(i);
       ASSERT_GE(found[i], stratum / static_cast<double>(n) - kRounding);
@@ -108,7 +109,7 @@ TEST(Allot, FractionsReachIntoTheLastBitButNotOne) {
   // The second share is so small that a position just below its end, divided by it, rounds to 1.
   const Shares shares{1.0 - 0x1p-53, 0x1p-53};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    expect_sound(shares, allot_draws(shares, true, seed, 3));
+    expect_sound(shares, allot_draws(shares, /*stratified=*/true, seed, 3));
   }
 }
 
@@ -128,7 +129,7 @@ TEST(Allot, BothKindsOfDrawsAreUniformOverTheTotal) {
         ++counts[std::min(kCells - 1, static_cast<std::size_t>(position * kCells))];
       }
     }
-    EXPECT_LT(test::chi_square_z(counts, std::vector<double>(kCells, 1.0 / kCells)), 5.0);
+    EXPECT_LT(test::chi_square_z(counts, std::vector<double>(kCells, 1.0 / kCells)), test::kMaxZ);
   }
 }
 

@@ -91,7 +91,7 @@ class Heap {
   std::vector<bool> hidden_;
 };
 
-TEST(Heaps, AreWhatAnArrayIsUnderRandomCalls) {
+TEST(Heaps, AgreeWithAnArrayUnderRandomCalls) {
   for (const bool highest : {true, false}) {
     const Selector strategy = highest ? Selector(MaxHeap{}) : Selector(MinHeap{});
     for (const std::size_t leaves : {1U, 7U, 8U, 9U, 63U, 64U, 65U, 513U}) {

@@ -13,7 +13,7 @@ std::set<std::uint32_t> leaves_in(const RankLists& lists, std::uint16_t bucket) 
   return leaves;
 }
 
-TEST(RankLists, HoldWhatAModelHoldsAlsoInBucketsOfManyBlocks) {
+TEST(RankLists, AgreeWithAModelAlsoInBucketsOfManyBlocks) {
   constexpr std::size_t kLeaves = 10000;  // So many leaves need more than one directory.
   constexpr std::size_t kUsed = 5;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

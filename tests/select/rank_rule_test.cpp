@@ -63,11 +63,12 @@ class RankedShards {
       totals += selector->summary().total;
     }
     EXPECT_NEAR(total, totals, 1e-9 * total);
-    for (double& one : all) {
-      one /= total;
+    for (double& probability : all) {
+      probability /= total;
     }
     return all;
   }
+  /// The distance from the exact distribution; NaN without items.
   double error() { return total_variation(probabilities(), rank_probabilities(model, alpha_)); }
 
   std::unique_ptr<SelectorRule> rule;

@@ -1,3 +1,4 @@
+#include "testing/statistics/chi_square.hpp"
 #include "testing/test.hpp"
 #include "testing/worlds/remover_model.hpp"
 
@@ -33,7 +34,7 @@ class FakeChunks final : public ShardChunks {
   std::vector<double> weights_[2];
 };
 
-/// A remover for such chunks, some of which have entered.
+/// A remover of FakeChunks, some of which have entered.
 struct RemoverOfChunks {
   explicit RemoverOfChunks(const Remover& remover, std::uint32_t count = 8,
                            std::initializer_list<std::uint32_t> entered = {})
@@ -147,13 +148,13 @@ TEST(Candidates, FindTheLowestOfTheOrderAsWellAsTheirNumberAllows) {
     }
     const double k = candidates;
     const double sigma = std::sqrt(k / (k + 2.0)) / (k + 1.0) / std::sqrt(double{kChoices});
-    EXPECT_NEAR(sum / kChoices, 1.0 / (k + 1.0), 5.0 * sigma);
+    EXPECT_NEAR(sum / kChoices, 1.0 / (k + 1.0), test::kMaxZ * sigma);
   }
 }
 
-/// Whatever chunks enter and leave, a victim is one of those present, and the same calls choose the
-/// same one.
-TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
+/// Whatever chunks enter and leave, a victim is a chunk that has entered, and the same calls choose
+/// the same victim.
+TEST(Candidates, HaveEnteredAndAreTheSameForTheSameCalls) {
   for (const Remover& remover : {Remover(LeastRecentlySampled{.candidates = 2}),
                                  Remover(LeastFrequentlySampled{.candidates = 2}),
                                  Remover(LowestPriority{.candidates = 2})}) {
@@ -163,11 +164,11 @@ TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
     test::Rng rng(kSeed);
     RemoverOfChunks tested(remover, kChunks);
     RemoverOfChunks twin(remover, kChunks);
-    std::set<std::uint32_t> there;
+    std::set<std::uint32_t> entered;
     for (int i = 0; i < 5000; ++i) {
       const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
-      if (!there.contains(chunk)) {
-        there.insert(chunk);
+      if (!entered.contains(chunk)) {
+        entered.insert(chunk);
         tested.part->enters(chunk);
         twin.part->enters(chunk);
       } else if (rng.chance(0.3)) {
@@ -176,7 +177,7 @@ TEST(Candidates, AreAlwaysThereAndAlwaysTheSame) {
       } else {
         const std::uint32_t victim = tested.evict();
         ASSERT_EQ(twin.evict(), victim);
-        ASSERT_EQ(there.erase(victim), 1U);
+        ASSERT_EQ(entered.erase(victim), 1U);
       }
     }
   }
@@ -199,28 +200,28 @@ TEST_P(RemoverAgainstItsModel, ChoosesTheSameAmongChunksThatComeAndGo) {
   const auto priority = [&](std::uint32_t chunk) {
     return tested.chunks.weight(chunk, 0) / tested.chunks.steps(chunk);
   };
-  std::set<std::uint32_t> there;
+  std::set<std::uint32_t> entered;
   const auto leave = [&](std::uint32_t chunk) {
     tested.part->leaves(chunk);
     model.emptied(chunk);
-    there.erase(chunk);
+    entered.erase(chunk);
   };
   for (int i = 0; i < 20000; ++i) {
     const auto chunk = static_cast<std::uint32_t>(rng.below(kChunks));
-    const std::size_t what = rng.below(4);
-    if (what == 0 && there.insert(chunk).second) {
+    const std::size_t kind = rng.below(4);
+    if (kind == 0 && entered.insert(chunk).second) {
       const auto steps = static_cast<std::uint32_t>(rng.between(1, 9));
       tested.chunks.set_steps(chunk, steps);
       tested.chunks.set_weight(chunk, static_cast<double>(rng.below(40)));
       tested.part->enters(chunk);
       model.filled(chunk, steps);
-    } else if (what == 1 && there.contains(chunk)) {
+    } else if (kind == 1 && entered.contains(chunk)) {
       const Chunks drawn(rng.between(1, 3), chunk);
       tested.sample(drawn);
       model.sampled(drawn);
-    } else if (what == 2 && there.contains(chunk) && rng.chance(0.2)) {
+    } else if (kind == 2 && entered.contains(chunk) && rng.chance(0.2)) {
       leave(chunk);
-    } else if (what == 3 && !there.empty()) {
+    } else if (kind == 3 && !entered.empty()) {
       const std::uint32_t victim = model.victim({}, priority);
       ASSERT_EQ(tested.part->victim(), victim) << "operation " << i;
       leave(victim);

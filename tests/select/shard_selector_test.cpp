@@ -85,9 +85,9 @@ TEST(ShardSelectorOfMixture, DrawsAlikeWhereNothingHasWeight) {
   EXPECT_NEAR(selector->summary().total, 1.0, 1e-6);
 }
 
-/// Items older than the age at which weights end are as likely as items of that age, so no item
-/// gets impossible.
-TEST(ShardSelectorOfRecency, WeighsWhatComesTogetherHoweverFarApart) {
+/// Items older than the age at which weights end are as likely as items of that age, so every item
+/// can be drawn.
+TEST(ShardSelectorOfRecency, GivesAWeightToItemsHoweverFarApartThatComeInOneRun) {
   const auto rule = Recency{.p = 0.1F}.make_selector_rule();
   const auto selector = rule->make_shard_selector(4);
   const std::uint64_t numbers[] = {0, 2000, 2001};

@@ -41,21 +41,23 @@ std::unique_ptr<TreeSelector> filled(const WeightRule& rule, const Floats& prior
 }
 
 #if defined(__SSE2__)
-/// While it exists, the thread reads and writes denormal numbers as 0.
+/// While an object of this class exists, the thread reads and writes denormal numbers as 0.
 class WithoutDenormals {
  public:
-  WithoutDenormals() { _mm_setcsr(before_ | 0x8040U); }
+  WithoutDenormals() { _mm_setcsr(before_ | kFlushToZero | kDenormalsAreZero); }
   ~WithoutDenormals() { _mm_setcsr(before_); }
   WithoutDenormals(const WithoutDenormals&) = delete;
   WithoutDenormals& operator=(const WithoutDenormals&) = delete;
 
  private:
+  static constexpr unsigned kFlushToZero = 0x8000;
+  static constexpr unsigned kDenormalsAreZero = 0x40;
   const unsigned before_ = _mm_getcsr();
 };
 #endif
 
-/// The weight of each leaf, as reported by a draw at the middle of its range of prefix sums; 0 for
-/// leaves so light that no draw can hit them.
+/// The weight of each leaf, as reported by a draw at the middle of the leaf's range of prefix sums;
+/// 0 for leaves so light that no draw can hit them.
 std::vector<double> drawn_weights(const TreeSelector& selector,
                                   const std::vector<double>& expected) {
   const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
@@ -363,10 +365,11 @@ class RandomCalls {
   }
 
   void decay() {
-    const double any = rng_.chance(0.1) ? std::exp2(-50.0 * rng_.unit()) : 0.5 + 0.5 * rng_.unit();
-    const auto factor = static_cast<float>(any);
+    const double random =
+        rng_.chance(0.1) ? std::exp2(-50.0 * rng_.unit()) : 0.5 + 0.5 * rng_.unit();
+    const auto factor = static_cast<float>(random);
     if (min_weight() < 0x1p-70) {
-      return;  // Floats would overflow or underflow.
+      return;  // A float might underflow.
     }
     selector_.decay(factor);
     for (double& weight : weights_) {
@@ -376,7 +379,7 @@ class RandomCalls {
 
   void set_alpha(float alpha) {
     if (std::pow(min_weight(), double{alpha} / double{alpha_}) < 0x1p-110) {
-      return;
+      return;  // A float might underflow.
     }
     selector_.set_alpha(alpha);
     for (double& weight : weights_) {

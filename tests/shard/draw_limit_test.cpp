@@ -3,7 +3,9 @@
 #include "shard_world.hpp"
 #include "testing/test.hpp"
 
-// Tests which steps leave first if items have a draw limit.
+// Tests which steps leave first if items have a draw limit. The front of a chunk are the steps
+// before its first item that may be drawn again. A chunk that has lost some of its steps is
+// partial.
 
 namespace reprise::shard {
 namespace {
@@ -46,8 +48,9 @@ TEST(DrawLimit, CountsTheDrawsThatAreLoaded) {
   const ChunkQueue queue(0, 1);
   Budget budget(8);
   Selection selection(store, {}, 4);
-  DrawLimit limit(store, queue, budget, selection, 0, 3, 4);
-  ShardImage image(1, 4, 0, true);
+  DrawLimit limit(store, queue, budget, selection, /*first_chunk=*/0, /*times=*/3,
+                  /*max_partial=*/4);
+  ShardImage image(/*chunk_count=*/1, /*rows=*/4, /*selectors=*/0, /*draws_limited=*/true);
   image.draws[0] = 2;
   image.draws[1] = 7;  // A count above the limit counts as the limit.
   limit.restore(std::vector<std::uint32_t>{0, 1}, image, 0);
@@ -68,7 +71,7 @@ TEST(DrawLimit, AnExhaustedFrontLeavesBeforeOlderItemsThatMayBeDrawn) {
   EXPECT_EQ(world.shard().hints().items(), 7U) << "only exhausted items have left";
   EXPECT_TRUE(world.invariants_hold());
   add_one(world);
-  EXPECT_EQ(world.items().count({old, 0}), 0U) << "the rest by age";
+  EXPECT_EQ(world.items().count({old, 0}), 0U) << "other steps leave by age";
   EXPECT_TRUE(world.invariants_hold());
 }
 
@@ -95,7 +98,7 @@ TEST(DrawLimit, AnItemExhaustedBehindTheFrontMakesStepsBeforeItLeaveFirst) {
   world.count_draws(young, {2});
   EXPECT_TRUE(world.invariants_hold());
   add_one(world);
-  EXPECT_EQ(world.items().count({old, 0}), 1U) << "a step without an item leaves for it";
+  EXPECT_EQ(world.items().count({old, 0}), 1U) << "a step without an item left";
   add_one(world);
   EXPECT_EQ(world.items().count({old, 0}), 0U);
   EXPECT_TRUE(world.invariants_hold());
@@ -148,11 +151,11 @@ TEST(DrawLimit, NoMoreChunksThanAllowedLoseOnlyTheirFront) {
   EXPECT_EQ(world.shard().hints().items(), 11U) << "the front of the second has left";
   add_one(world);
   EXPECT_EQ(world.items().count({first, 0}), 0U) << "the oldest is broken into, which frees it";
-  EXPECT_EQ(world.shard().hints().items(), 11U) << "and not the third";
+  EXPECT_EQ(world.shard().hints().items(), 11U) << "the third chunk is left whole";
   world.count_draws(second, {1});
   add_one(world);
   EXPECT_EQ(world.items().count({first, 1}), 1U);
-  EXPECT_EQ(world.shard().hints().items(), 11U) << "what is partial anyway may lose more";
+  EXPECT_EQ(world.shard().hints().items(), 11U) << "a partial chunk may lose more steps";
   EXPECT_TRUE(world.invariants_hold());
 }
 

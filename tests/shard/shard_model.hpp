@@ -11,8 +11,9 @@ namespace reprise::shard {
 
 using test::RemoverModel;
 
-/// A model of shards that share a budget, as plain code for one thread. Weights are whole numbers,
-/// so sums are exact.
+/// Plain code for one thread of what shards that share a budget (the capacity) have to do. The test
+/// makes the same calls to shards and to the model, and compares them. Weights are whole numbers,
+/// so that sums are exact.
 class ShardModel {
  public:
   struct Chunk {
@@ -21,16 +22,17 @@ class ShardModel {
     std::map<std::uint32_t, float> items;  ///< The weight of each row that is an item.
     std::uint32_t generation = 0;
     std::size_t pins = 0;
-    std::uint64_t turn = 0;  ///< The turn at which the chunk's first item was ingested.
-    std::uint64_t rung_at = 0;
+    std::uint64_t turn = 0;     ///< The chunk's place in the eviction order: see `ingest_chunk`.
+    std::uint64_t rung_at = 0;  ///< The turn that the chunk's last ring got.
     bool has_rung = false;
     bool rung = false;
     bool closing = false;
     bool closed = false;
     bool retired = false;  ///< The chunk is retired, but not free yet.
   };
+  /// The model of one shard.
   struct Part {
-    std::uint32_t first = 0;
+    std::uint32_t first = 0;      ///< The shard's first chunk.
     std::uint32_t untouched = 0;  ///< The next chunk that was never used.
     std::vector<std::uint32_t> open;
     std::vector<std::uint32_t> free;
@@ -72,7 +74,7 @@ class ShardModel {
   void publish(std::uint32_t c, std::span<const float> rows) {
     chunks_[c].rows.insert(chunks_[c].rows.end(), rows.begin(), rows.end());
   }
-  /// Rings a chunk's bell. Returns whether it was not on the list of bells before.
+  /// Rings a chunk's bell. Returns false if the chunk was on the list of bells already.
   bool ring(std::uint32_t c, bool closing) {
     chunks_[c].closing = closing;
     if (chunks_[c].rung) {
@@ -88,6 +90,7 @@ class ShardModel {
   bool ingest(std::size_t s, std::size_t max_chunks) {
     Part& part = parts_[s];
     evict(part);
+    // With more steps than this a shard stops ingesting, until others have evicted.
     const std::size_t most =
         options_.capacity + std::max<std::size_t>(options_.rows, options_.capacity / 16);
     for (; max_chunks != 0 && !part.bells.empty() && resident() <= most; --max_chunks) {
@@ -181,7 +184,7 @@ class ShardModel {
     }
     if (!had_items && !chunk.items.empty()) {
       part.order.push_back(c);
-      chunk.turn = chunk.rung_at;
+      chunk.turn = chunk.rung_at;  // The turn of the ring that announced the chunk's first item.
     }
     chunk.rung = false;
     chunk.closed = chunk.closing;

@@ -46,7 +46,7 @@ class ShardsAndModel {
       const std::set<Place> items = world_.items(s);
       ASSERT_EQ(items, model_.items(s));
       if (!items.empty()) {
-        // `items` has drawn every item twice, and the remover was told so.
+        // ShardWorld::items has drawn every item twice, and told the shard's remover so.
         std::vector<std::uint32_t> drawn;
         for (const Place& place : items) {
           drawn.insert(drawn.end(), 2, place.first);
@@ -106,15 +106,16 @@ class ShardsAndModel {
     }
     const std::size_t writer = rng_.below(writers_.size());
     const std::uint32_t chunk = writers_[writer];
-    ASSERT_EQ(world_.ring(chunk), model_.ring(chunk, false));
+    ASSERT_EQ(world_.ring(chunk), model_.ring(chunk, /*closing=*/false));
     world_.shard(world_.shard_of(chunk)).chunks().leave_open(chunk);
     model_.leave_open(chunk);
     writers_.erase(writers_.begin() + static_cast<std::ptrdiff_t>(writer));
   }
   void ingest() {
     const std::size_t s = random_shard();
-    const std::size_t most = rng_.chance(0.5) ? 1 + rng_.below(2) : 1000;
-    ASSERT_EQ(world_.ingest(s, most), model_.ingest(s, most));
+    constexpr std::size_t kAll = 1000;
+    const std::size_t max_chunks = rng_.chance(0.5) ? 1 + rng_.below(2) : kAll;
+    ASSERT_EQ(world_.ingest(s, max_chunks), model_.ingest(s, max_chunks));
   }
   void draw() {
     const std::size_t s = random_shard();

@@ -25,7 +25,7 @@ struct Payload {
 /// element.
 using Begun = std::array<std::uint64_t, kChunks>;
 
-/// Two writers in one thread that take turns in writing a row, so that one bell rings while another
+/// Two writers in one thread that write rows alternately, so that one bell rings while another bell
 /// is answered. They fill chunk after chunk, and leave some to other writers.
 class WritingThread {
  public:
@@ -59,8 +59,8 @@ class WritingThread {
       }
       Shard& shard = world_.shard();
       if (shard.mutex.try_lock()) {
-        const SelectorSummary nowhere[2] = {};
-        shard.locked().ingest(nowhere, 4);
+        const SelectorSummary no_other_shards[2] = {};
+        shard.locked().ingest(no_other_shards, 4);
         shard.locked().publish_hints();
         shard.mutex.unlock();
       } else {

@@ -18,7 +18,7 @@ TEST(Shard, PinsNothingForADrawWithoutRows) {
   ShardWorld world({.rows = 2, .capacity = 2});
   const std::uint32_t chunk = world.add_closed({1.0F, 1.0F}, 0);
   world.ingest();
-  const ShardWorld::Draw draw = world.draw(ShardWorld::kByPriority, 2, 0, false);
+  const ShardWorld::Draw draw = world.draw(ShardWorld::kByPriority, 2, 0, /*reads_rows=*/false);
   EXPECT_TRUE(draw.pinned.empty());
   EXPECT_EQ(draw.places[1].chunk, chunk);
   world.add_closed({1.0F, 1.0F}, 0);
@@ -27,7 +27,7 @@ TEST(Shard, PinsNothingForADrawWithoutRows) {
   EXPECT_EQ(world.counters(0).retired_pinned, 0U);
 }
 
-TEST(Shard, WhoseOthersAreBusyEvictsWhatItHas) {
+TEST(Shard, EvictsYoungerStepsWhileTheShardsWithOlderOnesAreBusy) {
   ShardWorld world({.shards = 2, .chunks = 8, .rows = 2, .capacity = 2});
   world.add_closed({1.0F, 1.0F}, 0);
   world.ingest(0);
@@ -44,9 +44,9 @@ TEST(Shard, WhoseOthersAreBusyEvictsWhatItHas) {
 
 TEST(Shard, GenerationsGoRoundAndKeysStayAlive) {
   ShardWorld world({.chunks = 1});
-  for (std::uint32_t turn = 0; turn <= ItemKey::kGenerationMask; ++turn) {
+  for (std::uint32_t generation = 0; generation <= ItemKey::kGenerationMask; ++generation) {
     ASSERT_EQ(world.take(), 0U);
-    world.ring(0, true);
+    world.ring(0, /*closing=*/true);
     world.ingest();
   }
   world.append(world.take(), {1.0F});

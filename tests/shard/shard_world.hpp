@@ -30,8 +30,8 @@ struct WorldOptions {
 };
 
 /// Shards over one store and one budget. The test makes the calls of writers and samplers itself.
-/// Selector 0 weighs items by their priority. Selector 1 gives all the same weight, so that every
-/// item can be found through it.
+/// Selector 0 weighs items by their priority. Selector 1 gives all the same weight, so that a test
+/// finds every item by it.
 class ShardWorld {
  public:
   static constexpr std::uint32_t kTag = 0x5a5;
@@ -84,7 +84,7 @@ class ShardWorld {
   /// Takes a chunk, fills it with items of these priorities, and closes it.
   std::uint32_t add_closed(std::initializer_list<float> priorities, std::size_t s = 0) {
     const std::uint32_t chunk = take(s);
-    append(chunk, priorities, true);
+    append(chunk, priorities, /*closing=*/true);
     return chunk;
   }
   /// Takes a chunk in the order in which a writer looks for one; kNil if there is none.
@@ -115,7 +115,7 @@ class ShardWorld {
   /// Evicts from shard s, as if the shards that ought to evict were locked.
   void evict_though_others_are_busy(std::size_t s) {
     const base::MutexLock lock(shard(s).mutex);
-    shard(s).locked().evict(true);
+    shard(s).locked().evict(/*others_busy=*/true);
     shard(s).locked().publish_hints();
   }
   /// Draws n items, and pins their chunks if `reads_rows`.
@@ -197,9 +197,9 @@ class ShardWorld {
   }
   [[nodiscard]] bool invariants_hold() {
     return std::all_of(shards_.begin(), shards_.end(), [](const auto& part) {
-      Shard& one = *part;
-      const base::MutexLock lock(one.mutex);
-      return Audit::invariants_hold(one.locked());
+      Shard& shard = *part;
+      const base::MutexLock lock(shard.mutex);
+      return Audit::invariants_hold(shard.locked());
     });
   }
 

@@ -41,7 +41,7 @@ TEST(ChunkStore, RecurrentStatesFillEachChunksRoomFromTheFront) {
 TEST(ChunkStore, CountsWhatRowsStatesAndCompressedFramesOfAChunkTake) {
   ChunkStore store(
       2, {.rows = 5, .row_bytes = 40, .state_bytes = 24, .frame_bytes = 600, .last_ref = 16});
-  const std::size_t rows = 256 + 5 * 24;
+  const std::size_t rows = 256 + 5 * 24;  // Rows of 200 bytes take whole cache lines.
   EXPECT_EQ(store.bytes_of_chunk(0), rows);
   store.note_frames(0, 3, 700);
   EXPECT_EQ(store.bytes_of_chunk(0), rows + 700);

@@ -14,7 +14,7 @@ struct Doorbells {
     return list.ring(
         chunk, value, [this](std::uint32_t c) -> auto& { return bells[c]; });
   }
-  /// Takes the whole list, and answers no bell, which would allow its link to change.
+  /// Takes the whole list. It answers no bell, because the link of an answered bell may change.
   std::vector<std::uint32_t> take() {
     std::vector<std::uint32_t> chunks;
     for (std::uint32_t c = list.take_all(); c != kNil; c = bells[c].next.get()) {
@@ -23,7 +23,6 @@ struct Doorbells {
     return chunks;
   }
 
-  static constexpr base::Order kAny = base::Order::Relaxed;
   std::vector<Bell<Sync>> bells;
   DoorbellList<Sync> list;
 };

@@ -53,9 +53,9 @@ TEST(FreeList, APopThatMeetsTheSameHeadOverAnotherLinkTriesAgain) {
 TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
   constexpr std::size_t kChunks = 5;
   constexpr std::size_t kThreads = 4;
-  constexpr std::uint64_t kTurns = 20000;
+  constexpr std::uint64_t kUses = 20000;
   struct Content {
-    std::uint64_t turns = 0;
+    std::uint64_t uses = 0;
     std::uint64_t copy = 0;
   };
   Stack<base::StdSync> stack(kChunks);
@@ -66,26 +66,26 @@ TEST(FreeList, EachChunkHasOneOwnerAtATimeAndBringsWhatItsOwnerWrote) {
   }
   std::vector<std::jthread> threads;
   test::start(threads, kThreads, [&] {
-    for (std::uint64_t done = 0; done < kTurns;) {
+    for (std::uint64_t done = 0; done < kUses;) {
       const std::uint32_t chunk = stack.pop();
       ASSERT_NE(chunk, kNil) << "more chunks than threads";
       Content& content = contents[chunk];
-      ASSERT_EQ(content.turns, content.copy);
-      ++content.turns;
+      ASSERT_EQ(content.uses, content.copy);
+      ++content.uses;
       ++content.copy;
       ++done;
       stack.push(chunk);
     }
   });
   threads.clear();
-  std::uint64_t turns = 0;
+  std::uint64_t uses = 0;
   for (std::size_t i = 0; i < kChunks; ++i) {
     const std::uint32_t chunk = stack.pop();
     ASSERT_NE(chunk, kNil);
-    turns += contents[chunk].turns;
+    uses += contents[chunk].uses;
   }
   EXPECT_EQ(stack.pop(), kNil);
-  EXPECT_EQ(turns, kThreads * kTurns);
+  EXPECT_EQ(uses, kThreads * kUses);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace reprise::storage {
 struct HookedSync {
   enum class Access : std::uint8_t { Load, Exchange, CompareExchange };
 
-  /// Runs `rival` once, just before the next access of this kind. Accesses in `rival` itself run
-  /// none.
+  /// Runs `rival` once, just before the next access of this kind. Accesses that `rival` makes run
+  /// nothing.
   static void before_next(Access access, std::function<void()> rival) {
     hooks_[static_cast<std::size_t>(access)] = std::move(rival);
   }

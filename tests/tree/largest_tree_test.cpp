@@ -1,5 +1,5 @@
-// Compares the tree of largest values with a plain vector. There are few values, so that many are
-// equal.
+// Compares the tree of largest values with a plain vector. Values are from -3 to 5, so that many
+// are equal.
 
 #include "tree/largest_tree.hpp"
 

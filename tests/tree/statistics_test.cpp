@@ -116,7 +116,7 @@ TEST_P(TreeOf, PassesChiSquareAfterAMillionUpdates) {
       }
     }
     const double z = test::chi_square_z(counts, probabilities);
-    EXPECT_LT(std::abs(z), 5.0) << "seed " << GetParam();
+    EXPECT_LT(std::abs(z), test::kMaxZ) << "seed " << GetParam();
     worst = std::abs(z) > std::abs(worst) ? z : worst;
   });
   RecordProperty("z", std::to_string(worst));

@@ -6,8 +6,8 @@
 
 namespace reprise::tree {
 
-/// A WeightTree written as plain loops. Whole weights have exact sums, so the two agree bit for
-/// bit.
+/// A WeightTree written as plain loops. Whole weights have exact sums, so tree and model agree bit
+/// for bit.
 class WeightModel {
  public:
   explicit WeightModel(std::size_t leaves) : weights_(leaves, 0.0F) {}

@@ -127,9 +127,9 @@ TEST(WeightTree, TargetsOutsideAreClampedToTheFirstAndLastPositiveLeaf) {
 }
 
 TEST(WeightTree, ARemainderThatRoundsUpToTheChildsWholeSumStaysInTheChild) {
-  // Prefix sums of the nodes: 1, 1, 1 (a tie, rounded down to even), 1 + 2 u (a tie, rounded up to
-  // even). The target 1 + u falls on the last node, u after its start; that remainder is the node's
-  // whole sum.
+  // With u for kUnit, prefix sums of the nodes are 1, 1, 1 (a tie, rounded down to even), 1 + 2 u
+  // (a tie, rounded up to even). The target 1 + u falls on the last node, u after its start; this
+  // remainder is the node's whole sum.
   constexpr float kUnit = 0x1p-52F;
   // The leaves are siblings on three levels.
   for (const std::uint32_t spread : {16U, 128U, 1024U}) {
