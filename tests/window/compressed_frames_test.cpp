@@ -55,9 +55,9 @@ struct Film {
   ReplayBuffer replay;
 };
 
-TEST(CompressedFrames, GiveTheSameBatchesAsFramesAsTheyAre) {
-  Film plain(false);
-  Film packed(true);
+TEST(CompressedFrames, GiveTheSameBatchesAsUncompressedFrames) {
+  Film plain(/*compressed=*/false);
+  Film packed(/*compressed=*/true);
   for (const bool unique : {false, true}) {
     for (const std::size_t threads_from : {std::size_t{1}, ~std::size_t{0}}) {
       const SamplerOptions options{
@@ -81,11 +81,11 @@ TEST(CompressedFrames, GiveTheSameBatchesAsFramesAsTheyAre) {
 }
 
 TEST(CompressedFrames, TakeLittleMemoryAndTheStatisticsSaySo) {
-  const Stats plain = Film(false).replay.stats();
-  const Stats packed = Film(true).replay.stats();
+  const Stats plain = Film(/*compressed=*/false).replay.stats();
+  const Stats packed = Film(/*compressed=*/true).replay.stats();
   EXPECT_EQ(plain.compressed_bytes, 0U);
   EXPECT_EQ(plain.uncompressed_bytes, 0U);
-  // The number includes context rows, final observations, and what the next chunk reserves.
+  // The bytes include context rows, final observations, and what the next chunk reserves.
   EXPECT_GE(packed.uncompressed_bytes, 2000 * kFrame);
   EXPECT_LE(packed.uncompressed_bytes, 2600 * kFrame);
   EXPECT_EQ(packed.uncompressed_bytes % kFrame, 0U);
@@ -96,15 +96,15 @@ TEST(CompressedFrames, TakeLittleMemoryAndTheStatisticsSaySo) {
 }
 
 TEST(CompressedFrames, OfNoiseCostTwoPercentAtMost) {
-  const Stats plain = Film(false, true).replay.stats();
-  const Stats packed = Film(true, true).replay.stats();
+  const Stats plain = Film(/*compressed=*/false, /*noise=*/true).replay.stats();
+  const Stats packed = Film(/*compressed=*/true, /*noise=*/true).replay.stats();
   EXPECT_EQ(packed.compressed_bytes, packed.uncompressed_bytes);
   EXPECT_LE(static_cast<double>(packed.touched_bytes),
             1.02 * static_cast<double>(plain.touched_bytes));
 }
 
 TEST(CompressedFrames, TheStatisticsAreOfWhatTheBufferHolds) {
-  Film film(true);
+  Film film(/*compressed=*/true);
   film.replay.clear();
   // Only the chunk that the writer has open still counts.
   EXPECT_LT(film.replay.stats().uncompressed_bytes, 250 * kFrame);
@@ -112,7 +112,7 @@ TEST(CompressedFrames, TheStatisticsAreOfWhatTheBufferHolds) {
   EXPECT_GT(film.replay.stats().touched_bytes, 2000U * 20) << "chunks keep their memory";
 }
 
-TEST(CompressedFrames, FieldsThatCannotBeAreRefused) {
+TEST(CompressedFrames, FieldsThatCannotBeCompressedAreRefused) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {512});
   const auto small = schema.observation<std::uint8_t>("small", {511});
@@ -149,7 +149,7 @@ TEST(CompressedFrames, SchemasThatDifferOnlyInThemAreEqual) {
 }
 
 TEST(CompressedFrames, DamagedInMemoryAreAllZeros) {
-  Film film(true, false, 200, 64);
+  Film film(/*compressed=*/true, /*noise=*/false, /*capacity=*/200, /*chunk_steps=*/64);
   buffer::BufferCore& core = *core_of(film.replay);
   const std::size_t ref = core.chunk_layout().fields()[0].offset;
   storage::ChunkStore& store = core.store();

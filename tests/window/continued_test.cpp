@@ -23,7 +23,7 @@ SampleResult draw_items(Sampler& sampler, std::size_t items) {
   return require_batch(sampler.sample(items, kNoWait));
 }
 
-/// The first steps of all items.
+/// The numbers of the first steps of all items.
 Steps first_steps(NumberedBuffer& line) {
   (void)line.replay.size();
   const std::size_t items = line.replay.stats().items;
@@ -68,9 +68,10 @@ TEST(Continued, PrioritiesAreOfTheItemsThatAnEpisodeDecides) {
     const std::vector<std::uint64_t> numbers = number_range(100 * steps, 100 * steps + steps + 1);
     const std::vector<float> rewards(steps, 0.0F);
     const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
-    const AnyValue values[] = {{AnyField(line.id), false, bytes(numbers)},
-                               {AnyField(line.action), false, bytes(numbers).first(8 * steps)},
-                               {AnyField(line.reward), false, bytes(rewards)}};
+    const AnyValue values[] = {
+        {AnyField(line.id), /*next=*/false, bytes(numbers)},
+        {AnyField(line.action), /*next=*/false, bytes(numbers).first(8 * steps)},
+        {AnyField(line.reward), /*next=*/false, bytes(rewards)}};
     const std::size_t decided = writer.check_episode(steps, End::Truncated, {});
     const std::vector<float> priorities(decided, 1.0F);
     std::size_t taken = 0;
@@ -79,7 +80,9 @@ TEST(Continued, PrioritiesAreOfTheItemsThatAnEpisodeDecides) {
     items += decided;
     ASSERT_EQ(first_steps(line).size(), items) << steps;
   }
-  EXPECT_EQ(items, (66U - 3) / 2 + 1);
+  constexpr std::size_t kSteps = 11 * 12 / 2;
+  EXPECT_EQ(items, (kSteps - 3) / 2 + 1)
+      << "the first item ends with step 3, the others follow by 2";
 }
 
 TEST(Continued, ValuesOfMutableColumnsReachTheirSteps) {
@@ -108,8 +111,10 @@ TEST(Continued, ValuesOfMutableColumnsReachTheirSteps) {
   EXPECT_EQ(drawn(), (std::vector<float>{-1, -2, 12, 13, 14, 15, 16, 17}));
 }
 
-/// The last step of an item is the burn-in of the next one, for which only an old value was drawn.
-TEST(Continued, AnUpdateLeavesTheBurnInToTheItemBefore) {
+/// The last step of an item is also the burn-in of the next item. If an update names both items,
+/// the step gets the value of the first item: `skip` leaves out the value that comes with the
+/// burn-in.
+TEST(Continued, AnUpdateThatSkipsTheBurnInLeavesItToTheItemBefore) {
   Schema schema;
   const auto id = schema.observation<std::uint64_t>("id");
   const auto latent = schema.mutable_column<float>("latent");
@@ -131,15 +136,15 @@ TEST(Continued, AnUpdateLeavesTheBurnInToTheItemBefore) {
   const std::vector<ItemKey> keys{found.at(0), found.at(2)};
   const auto latents = [&] { return slice(replay.gather(keys).now(latent), 0, 6); };
   const std::vector<float> values{-1, 1, 2, -1, 3, 4};
-  EXPECT_EQ(replay.update(keys, latent, values, 1).applied, 2U);
+  EXPECT_EQ(replay.update(keys, latent, values, /*skip=*/1).applied, 2U);
   EXPECT_EQ(latents(), (std::vector<float>{0, 1, 2, 2, 3, 4}));
   EXPECT_EQ(replay.update(keys, latent, values).applied, 2U);
   EXPECT_EQ(latents(), (std::vector<float>{-1, 1, -1, -1, 3, 4}));
-  expect_refusal([&] { replay.update(keys, latent, values, 3); },
+  expect_refusal([&] { replay.update(keys, latent, values, /*skip=*/3); },
                  {"update: skip is 3; allowed: below the number of values of a key, here 3"});
-  expect_refusal([&] { replay.update(keys, latent, std::vector<float>(2), 1); },
+  expect_refusal([&] { replay.update(keys, latent, std::vector<float>(2), /*skip=*/1); },
                  {"skip is 1; allowed: below the number of values of a key, here 1"});
-  EXPECT_EQ(replay.update({}, latent, {}, 1).applied, 0U);
+  EXPECT_EQ(replay.update({}, latent, {}, /*skip=*/1).applied, 0U);
 }
 
 TEST(Continued, ItemsThatAreGoneHaveNoFlags) {

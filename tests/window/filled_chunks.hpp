@@ -7,8 +7,8 @@
 namespace reprise::window {
 
 /// Enumerates all states that writers can reach, and so all ways to fill a chunk. It has its own
-/// statement of the rules for writing rows: an episode of T steps takes T + 1 rows; an item is
-/// decided when n steps follow it or its episode ends; when a chunk fills in the middle of an
+/// statement of the rules for writing rows: an episode of T steps takes T + 1 rows; an item is open
+/// until its n steps are committed or its episode ends; when a chunk fills in the middle of an
 /// episode, frame stack, open items and current row go to the next chunk.
 class FilledChunks {
  public:
@@ -23,7 +23,8 @@ class FilledChunks {
     }
   }
 
-  /// The fewest items in a filled chunk, of chunks that have any and took over at most one episode.
+  /// The fewest items in a filled chunk, of chunks that have items and took over at most one
+  /// episode.
   [[nodiscard]] std::uint32_t fewest_items() const { return fewest_; }
 
   /// The fewest rows in a filled chunk with items that items or stacks account for: two for each
@@ -62,6 +63,7 @@ class FilledChunks {
       todo_.push_back(state);
     }
   }
+  /// Notes a filled chunk.
   void close(std::uint32_t items, std::uint32_t taken_over) {
     if (items == 0) {
       return;
@@ -78,7 +80,12 @@ class FilledChunks {
       close(place.items, place.taken_over);
       return;
     }
-    reach({place, place.row, 0, 0, place.items, place.taken_over});
+    reach({.start = place,
+           .row = place.row,
+           .open = 0,
+           .history = 0,
+           .items = place.items,
+           .taken_over = place.taken_over});
     if (rows_ - place.row < behind_ + n_step_ + 1) {
       close(place.items, place.taken_over);
     } else if (handed_over_.insert(place).second) {
@@ -87,10 +94,16 @@ class FilledChunks {
       }
     }
   }
+  /// An episode moves on into the chunk of `place`.
   void arrive(const NextChunk& next_chunk, Place place) {
-    reach({place, place.row + next_chunk.history + next_chunk.open, next_chunk.open,
-           next_chunk.history, place.items, place.taken_over + 1});
+    reach({.start = place,
+           .row = place.row + next_chunk.history + next_chunk.open,
+           .open = next_chunk.open,
+           .history = next_chunk.history,
+           .items = place.items,
+           .taken_over = place.taken_over + 1});
   }
+  /// Reaches the states that can follow.
   void step(const State& state) {
     // Case 1: the episode ends with this step, so this item and all open ones are decided.
     explore_between_episodes({state.row + 2, state.items + state.open + 1, state.taken_over});

@@ -34,12 +34,14 @@ TEST(RecurrentState, IsAskedForWhereAnItemMayBeginAndNowhereElse) {
     for (std::uint64_t i = 0; i < 10; ++i) {
       SCOPED_TRACE(testing::Message() << "step " << i << ", end " << static_cast<int>(end));
       if (may_begin(window, i)) {
-        expect_refusal<std::logic_error>([&] { line.append(writer, i, End::Continue, false); },
-                                         {"field 'lstm'", "current step", "unwritten"});
+        expect_refusal<std::logic_error>(
+            [&] { line.append(writer, i, End::Continue, /*with_states=*/false); },
+            {"field 'lstm'", "current step", "unwritten"});
         line.write_states(writer, i);
       }
-      EXPECT_EQ(line.append(writer, i, i == 9 ? End::Terminated : End::Continue, false),
-                CommitStatus::Committed);
+      EXPECT_EQ(
+          line.append(writer, i, i == 9 ? End::Terminated : End::Continue, /*with_states=*/false),
+          CommitStatus::Committed);
     }
     Sampler sampler = line.replay.sampler();
     const SampleResult batch = require_batch(sampler.sample(64, kNoWait));
@@ -75,13 +77,13 @@ TEST(RecurrentState, OfAnotherSchemaIsRefused) {
 TEST(RecurrentState, IsWrittenByLooseTransitionsWhichHaveToNameIt) {
   RecurrentNumberedBuffer line(recurrent_options({.length = 2, .period = 2}));
   Writer writer = line.replay.writer();
-  std::vector<float> lstm(6);
-  std::vector<std::uint8_t> gates(5);
+  std::vector<float> lstm(kLstmElements);
+  std::vector<std::uint8_t> gates(kGateElements);
   for (std::uint64_t i = 20; i < 26; ++i) {
-    for (std::size_t k = 0; k < 6; ++k) {
+    for (std::size_t k = 0; k < kLstmElements; ++k) {
       lstm[k] = lstm_of(i, k);
     }
-    for (std::size_t k = 0; k < 5; ++k) {
+    for (std::size_t k = 0; k < kGateElements; ++k) {
       gates[k] = gate_of(i, k);
     }
     EXPECT_EQ(
@@ -107,16 +109,16 @@ TEST(RecurrentState, IsWrittenForEveryEnvironmentOfAVectorWriter) {
   const auto number = [](std::size_t e, std::uint64_t t) { return 100 * e + t; };
   std::vector<std::uint64_t> ids(kEnvironments);
   std::vector<std::uint16_t> actions(kEnvironments);
-  std::vector<float> lstm(6 * kEnvironments);
-  std::vector<std::uint8_t> gates(5 * kEnvironments);
+  std::vector<float> lstm(kLstmElements * kEnvironments);
+  std::vector<std::uint8_t> gates(kGateElements * kEnvironments);
   for (std::uint64_t t = 0; t < 4; ++t) {
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       ids[e] = number(e, t);
-      for (std::size_t k = 0; k < 6; ++k) {
-        lstm[6 * e + k] = lstm_of(ids[e], k);
+      for (std::size_t k = 0; k < kLstmElements; ++k) {
+        lstm[kLstmElements * e + k] = lstm_of(ids[e], k);
       }
-      for (std::size_t k = 0; k < 5; ++k) {
-        gates[5 * e + k] = gate_of(ids[e], k);
+      for (std::size_t k = 0; k < kGateElements; ++k) {
+        gates[kGateElements * e + k] = gate_of(ids[e], k);
       }
     }
     writers.now(line.id, ids);
@@ -183,7 +185,7 @@ TEST(RecurrentState, TakesTheMemoryOfItemsAndNotOfSteps) {
   const MemoryUse in_rows = measure_memory(with_column, column, window);
   const MemoryUse in_items = measure_memory(with_state, state, window);
   EXPECT_GE(in_rows.touched, 4000 * kBytes);
-  EXPECT_GE(in_items.touched, 4000 / 40 * kBytes) << "what is stored counts";
+  EXPECT_GE(in_items.touched, 4000 / 40 * kBytes) << "stored states count";
   EXPECT_LE(in_items.touched, in_rows.touched / 20) << "40 steps have one state";
   // Rows may lie on huge pages that are filled only in part, so this bound is loose.
   EXPECT_LE(in_items.resident, in_rows.resident / 3);
@@ -219,6 +221,7 @@ TEST(RecurrentState, OfOpenStepsAreAllInPlacesOfTheirOwnWhereAnItemMayBegin) {
   }
 }
 
+/// While a writer has no chunk, its tail has the rows that it repeats in its next chunk.
 TEST(RecurrentState, WrittenWhileThereIsNoChunkComesWithTheTail) {
   using detail::RowView;
   Schema schema;

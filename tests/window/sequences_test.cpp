@@ -9,14 +9,6 @@ Options options_with(const Sequences& window) {
   return SmallOptions{.window = window, .selectors = {Uniform{}}, .chunk_steps = 0};
 }
 
-/// Draws one batch of n items, or of 4 * items if n is 0, which has every item if they weigh the
-/// same.
-const Batch& all_of(Sampler& sampler, std::size_t items, std::size_t n = 0) {
-  const SampleResult batch = sampler.sample(n == 0 ? 4 * items : n, kNoWait);
-  EXPECT_TRUE(batch);
-  return *batch;
-}
-
 TEST(Sequences, OfShapedFieldsHaveTimeBeforeShape) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {2, 2});
@@ -49,6 +41,7 @@ Floats part(std::span<const float> column, std::size_t item, std::size_t steps) 
 TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
   constexpr std::uint32_t kSteps = 30;
   constexpr std::uint32_t kLength = 9;
+  constexpr std::uint32_t kPeriod = 5;
   Schema schema;
   const auto state = schema.observation<float>("state");
   const Reward rewards[] = {schema.reward("reward"), schema.reward("bonus")};
@@ -70,12 +63,12 @@ TEST(Sequences, HaveTheReturnsOfTransitionsBitForBit) {
   };
   for (const std::uint32_t n_step : {1U, 4U, 20U}) {
     const auto steps = filled(Transitions{.n_step = n_step, .discount = 0.97F});
-    const auto whole =
-        filled(Sequences{.length = kLength, .period = 5, .n_step = n_step, .discount = 0.97F});
+    const auto whole = filled(
+        Sequences{.length = kLength, .period = kPeriod, .n_step = n_step, .discount = 0.97F});
     Sampler of_steps = steps->sampler();
     Sampler of_whole = whole->sampler();
     const SampleResult singles = of_steps.sample(kSteps, kNoWait);
-    const SampleResult items = of_whole.sample(6, kNoWait);
+    const SampleResult items = of_whole.sample(kSteps / kPeriod, kNoWait);
     ASSERT_TRUE(singles && items);
     std::size_t compared = 0;
     for (std::size_t i = 0; i < items->size(); ++i) {
@@ -99,7 +92,7 @@ TEST(Sequences, ThatAreGoneLeaveNoReturnsInTheBatch) {
   NumberedBuffer line(options_with({.length = 2, .period = 2, .n_step = 1}));
   line.append_many(1, 4);
   Sampler sampler = line.replay.sampler();
-  const ItemKey key = all_of(sampler, 2).keys()[0];
+  const ItemKey key = require_batch(sampler.sample(1, kNoWait))->keys()[0];
   Batch batch = line.replay.make_batch(1);
   ASSERT_EQ(line.replay.gather({&key, 1}, batch), 1U);
   EXPECT_EQ(part(batch.discounts(), 0, 2), (Floats{0.99F, 0.99F}));

@@ -32,80 +32,80 @@ struct Episode {
 };
 
 TEST(UniqueFrames, AnySamplerFillsABatchOfEitherKind) {
-  Episode made;
-  Batch unique = made.replay.make_batch(2, nullptr, true);
-  Batch whole = made.replay.make_batch(2);
-  auto with = made.replay.sampler({.unique_frames = true});
-  auto without = made.replay.sampler();
+  Episode episode;
+  Batch unique = episode.replay.make_batch(2, nullptr, /*unique_frames=*/true);
+  Batch whole = episode.replay.make_batch(2);
+  auto with = episode.replay.sampler({.unique_frames = true});
+  auto without = episode.replay.sampler();
   for (Sampler* const sampler : {&with, &without}) {
     ASSERT_EQ(sampler->sample_into(unique, 0, 2).code, SampleStatus::Code::Ok);
     ASSERT_EQ(sampler->sample_into(whole, 0, 2).code, SampleStatus::Code::Ok);
     for (std::size_t i = 0; i < 2; ++i) {
-      EXPECT_EQ(frames_of(unique.now_stacks(made.frame)[i]),
-                frames_of(whole.now_stacks(made.frame)[i]));
-      EXPECT_EQ(frames_of(unique.next_stacks(made.frame)[i]),
-                frames_of(whole.next_stacks(made.frame)[i]));
+      EXPECT_EQ(frames_of(unique.now_stacks(episode.frame)[i]),
+                frames_of(whole.now_stacks(episode.frame)[i]));
+      EXPECT_EQ(frames_of(unique.next_stacks(episode.frame)[i]),
+                frames_of(whole.next_stacks(episode.frame)[i]));
     }
   }
 }
 
 TEST(UniqueFrames, APrefetcherHandsThemOut) {
-  Episode made;
-  Sampler ahead = made.replay.sampler({.unique_frames = true});
+  Episode episode;
+  Sampler ahead = episode.replay.sampler({.unique_frames = true});
   Prefetcher prefetcher(ahead, 2);
   std::jthread runs([&](const std::stop_token& stop) { prefetcher.run(stop); });
   const auto batch = prefetcher.next();
   ASSERT_TRUE(batch);
-  EXPECT_EQ(frames_of(batch->frames(made.frame)), (Frames{1, 1, 2, 3, 3, 1, 2, 3, 3, 3}));
-  made.replay.close();
+  EXPECT_EQ(frames_of(batch->frames(episode.frame)), (Frames{1, 1, 2, 3, 3, 1, 2, 3, 3, 3}));
+  episode.replay.close();
 }
 
 TEST(UniqueFrames, ColumnsThatABatchLacksAreRefused) {
-  Episode made;
-  auto with = made.replay.sampler({.unique_frames = true});
-  auto without = made.replay.sampler();
+  Episode episode;
+  auto with = episode.replay.sampler({.unique_frames = true});
+  auto without = episode.replay.sampler();
   const auto unique = with.sample(2);
   const auto whole = without.sample(2);
-  const AnyField any(made.frame);
-  for (const auto& call : std::vector<std::function<void()>>{[&] { (void)unique->now(made.frame); },
-                                                             [&] { (void)unique->now(any); }}) {
+  const AnyField any(episode.frame);
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { (void)unique->now(episode.frame); }, [&] { (void)unique->now(any); }}) {
     expect_refusal<std::logic_error>(call, {"Batch::now", "unique frames", "now_stacks"});
   }
   for (const auto& call : std::vector<std::function<void()>>{
-           [&] { (void)unique->next(made.frame); }, [&] { (void)unique->next(any); }}) {
+           [&] { (void)unique->next(episode.frame); }, [&] { (void)unique->next(any); }}) {
     expect_refusal<std::logic_error>(call, {"Batch::next", "unique frames", "next_stacks"});
   }
   for (const auto& call : std::vector<std::function<void()>>{
-           [&] { (void)whole->frames(made.frame); }, [&] { (void)whole->frames(any); }}) {
+           [&] { (void)whole->frames(episode.frame); }, [&] { (void)whole->frames(any); }}) {
     expect_refusal<std::logic_error>(call, {"Batch::frames", "SamplerOptions::unique_frames"});
   }
-  const AnyField number(made.reward);
+  const AnyField number(episode.reward);
   expect_refusal([&] { (void)unique->frames(number); },
                  {"Batch::frames", "'reward'", "observations"});
   expect_refusal([&] { (void)unique->now_stacks(number); }, {"'reward'", "observations"});
 }
 
 TEST(UniqueFrames, ALengthThatIsTooLargeReadsNothingBeyond) {
-  Episode made;
-  auto sampler = made.replay.sampler({.unique_frames = true});
+  Episode episode;
+  auto sampler = episode.replay.sampler({.unique_frames = true});
   const auto batch = sampler.sample(2);
   batch->lengths()[1] = 1'000'000;
-  EXPECT_EQ(frames_of(batch->next_stacks(made.frame)[1]), (Frames{3, 3}));
+  EXPECT_EQ(frames_of(batch->next_stacks(episode.frame)[1]), (Frames{3, 3}));
 }
 
 TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
   for (const StackStart start : {StackStart::RepeatFirst, StackStart::Zeros}) {
-    Episode made(Sequences{.length = 3, .period = 1, .frame_stack = 3, .stack_start = start});
-    auto sampler = made.replay.sampler({.unique_frames = true});
+    Episode episode(Sequences{.length = 3, .period = 1, .frame_stack = 3, .stack_start = start});
+    auto sampler = episode.replay.sampler({.unique_frames = true});
     const auto batch = sampler.sample(2);
     ASSERT_TRUE(batch);
     const std::uint8_t before = start == StackStart::Zeros ? 0 : 1;
     // The first item has two steps, the second has one, so zeros follow its frames.
-    EXPECT_EQ(frames_of(batch->frames(made.frame)),
+    EXPECT_EQ(frames_of(batch->frames(episode.frame)),
               (Frames{before, before, 1, 2, 3, 0, before, 1, 2, 3, 0, 0}));
-    EXPECT_EQ(batch->shape(made.frame), (std::vector<std::size_t>{2, 3, 3, 1}));
-    const auto now = batch->now_stacks(made.frame);
-    const auto next = batch->next_stacks(made.frame);
+    EXPECT_EQ(batch->shape(episode.frame), (std::vector<std::size_t>{2, 3, 3, 1}));
+    const auto now = batch->now_stacks(episode.frame);
+    const auto next = batch->next_stacks(episode.frame);
     EXPECT_EQ(now.size(), 2U);
     EXPECT_EQ(frames_of(now.at(0, 0)), (Frames{before, before, 1}));
     EXPECT_EQ(frames_of(now.at(0, 1)), (Frames{before, 1, 2}));
@@ -118,16 +118,16 @@ TEST(UniqueFrames, OfSequencesAreTheFramesOfAllStepsOnce) {
   }
 }
 
-/// Case 0 has single transitions, case 1 sequences, case 2 compressed sequences.
 TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
-  constexpr std::size_t kOddFrame =
-      1031;  // The size is odd, so that frames begin anywhere in a cache line.
-  for (const int kind : {0, 1, 2}) {
-    const bool sequences = kind != 0;
+  // The size is odd, so that frames begin anywhere in a cache line.
+  constexpr std::size_t kOddFrame = 1031;
+  enum class Kind { Transitions, Sequences, CompressedSequences };
+  for (const Kind kind : {Kind::Transitions, Kind::Sequences, Kind::CompressedSequences}) {
+    const bool sequences = kind != Kind::Transitions;
     const std::size_t items = sequences ? 500 : 1000;
     Schema schema;
     const auto frame = schema.observation<std::uint8_t>("frame", {kOddFrame});
-    if (kind == 2) {
+    if (kind == Kind::CompressedSequences) {
       schema.compress(frame);
     }
     const Window window = sequences ? Window(Sequences{.length = 7, .period = 1, .frame_stack = 3})
@@ -151,16 +151,17 @@ TEST(UniqueFrames, OfALargeBatchAreThoseOfWholeStacks) {
     auto without = replay.sampler({.seed = 1, .parallel_gather_bytes = kNoParallelGather});
     const auto unique = with.sample(items);
     const auto whole = without.sample(items);
-    ASSERT_GE(unique->frames(frame).size(), std::size_t{4} << 20U) << "it goes past the caches";
+    ASSERT_GE(unique->frames(frame).size(), std::size_t{4} << 20U)
+        << "large enough for stores that bypass the caches";
     for (std::size_t i = 0; i < items; ++i) {
-      const std::size_t there = sequences ? whole->lengths()[i] : 1;
-      for (std::size_t t = 0; t < there; ++t) {
+      const std::size_t steps = sequences ? whole->lengths()[i] : 1;
+      for (std::size_t t = 0; t < steps; ++t) {
         ASSERT_TRUE(std::ranges::equal(unique->now_stacks(frame).at(i, t),
                                        whole->now_stacks(frame).at(i, t)));
         ASSERT_TRUE(std::ranges::equal(unique->next_stacks(frame).at(i, t),
                                        whole->next_stacks(frame).at(i, t)));
       }
-      const auto beyond = whole->next_stacks(frame)[i].subspan(there * 3 * kOddFrame);
+      const auto beyond = whole->next_stacks(frame)[i].subspan(steps * 3 * kOddFrame);
       ASSERT_TRUE(std::ranges::all_of(beyond, [](std::uint8_t byte) { return byte == 0; }));
     }
   }

@@ -145,7 +145,7 @@ TEST(WindowSpec, RefusesWhatCannotBeNamingOptionAndValue) {
 // A chunk that several writers leave open can take over several episodes, each with its frame
 // stack, and then holds fewer items than promised. Each such stack comes from another chunk, which
 // was closed, so over all chunks there is at most one stack per chunk, and the promise holds on
-// average. So the rows of all stacks but one count as used.
+// average. Therefore the rows of all stacks but one count as if items used them.
 TEST(WindowSpec, NoPatternOfEpisodesFillsAChunkWithFewerItemsThanPromised) {
   for (std::uint32_t n_step = 1; n_step <= 4; ++n_step) {
     for (std::uint32_t frame_stack = 1; frame_stack <= 4; ++frame_stack) {

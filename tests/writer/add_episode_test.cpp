@@ -12,9 +12,9 @@ struct Episode {
   /// The values of these steps' fields, the same that `NumberedBuffer::append` writes.
   [[nodiscard]] std::vector<AnyValue> values(const NumberedBuffer& line) const {
     const auto bytes = std::as_bytes(std::span(numbers));
-    return {{AnyField(line.reward), false, std::as_bytes(std::span(rewards))},
-            {AnyField(line.id), false, bytes},
-            {AnyField(line.action), false, bytes.first(steps * sizeof(std::uint64_t))}};
+    return {{AnyField(line.reward), /*next=*/false, std::as_bytes(std::span(rewards))},
+            {AnyField(line.id), /*next=*/false, bytes},
+            {AnyField(line.action), /*next=*/false, bytes.first(steps * sizeof(std::uint64_t))}};
   }
 
   std::size_t steps;
@@ -82,10 +82,10 @@ void expect_priorities(NumberedBuffer& line, const std::vector<float>& expected)
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::optional<ItemKey> key = line.replay.episodes().find(0, i);
     ASSERT_EQ(key.has_value(), expected[i] != kGone) << i;
-    float found = 0.0F;
+    float priority = 0.0F;
     if (key) {
-      line.replay.selector().priorities({&*key, 1}, {&found, 1});
-      EXPECT_FLOAT_EQ(found, expected[i]) << i;
+      line.replay.selector().priorities({&*key, 1}, {&priority, 1});
+      EXPECT_FLOAT_EQ(priority, expected[i]) << i;
     }
   }
 }
@@ -124,9 +124,10 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   std::size_t taken = 0;
   std::vector<float> priorities;
   const auto values = [&] {
-    return std::vector<AnyValue>{{AnyField(state), false, std::as_bytes(std::span(states))},
-                                 {AnyField(reward), false, std::as_bytes(std::span(rewards))},
-                                 {AnyField(gamma), false, std::as_bytes(std::span(gammas))}};
+    return std::vector<AnyValue>{
+        {AnyField(state), /*next=*/false, std::as_bytes(std::span(states))},
+        {AnyField(reward), /*next=*/false, std::as_bytes(std::span(rewards))},
+        {AnyField(gamma), /*next=*/false, std::as_bytes(std::span(gammas))}};
   };
   const auto refuses = [&](std::initializer_list<std::string_view> words,
                            std::vector<AnyValue> given, std::size_t steps = 3,

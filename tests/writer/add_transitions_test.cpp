@@ -14,7 +14,8 @@ Schema schema_of_arrays() {
   return schema;
 }
 
-/// Transitions as arrays. Most continue the one before; some begin an episode, some end one.
+/// Transitions as arrays. Most continue the transition before; some jump to other observations,
+/// which begins an episode, and some end an episode.
 struct Arrays {
   explicit Arrays(std::size_t n) : discount(n, 0.5F), reward(n), action(n), ends(n) {
     Rng rng(7);
@@ -54,14 +55,14 @@ struct Arrays {
       values.push_back({schema.find(name).value(), next,
                         std::as_bytes(std::span(array)).subspan(first * row, count * row)});
     };
-    add("state", false, state);
-    add("seen", true, next_seen);
-    add("reward", false, reward);
-    add("lstm", false, lstm);
-    add("seen", false, seen);
-    add("action", false, action);
-    add("discount", false, discount);
-    add("state", true, next_state);
+    add("state", /*next=*/false, state);
+    add("seen", /*next=*/true, next_seen);
+    add("reward", /*next=*/false, reward);
+    add("lstm", /*next=*/false, lstm);
+    add("seen", /*next=*/false, seen);
+    add("action", /*next=*/false, action);
+    add("discount", /*next=*/false, discount);
+    add("state", /*next=*/true, next_state);
     return values;
   }
 
@@ -107,19 +108,18 @@ Options options_with(const Window& window) {
 }
 
 /// Appends the same transitions in pieces of several sizes, one by one, and by a writer that begins
-/// an episode where states do not meet. The transitions have ends and jumps, and fill several
-/// chunks, some of which are evicted.
+/// an episode at each jump. The transitions fill several chunks, some of which are evicted.
 TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
   const Arrays arrays(1000);
   const Schema schema = schema_of_arrays();
   const Sequences windows[] = {{.length = 4, .period = 2}, {.length = 3, .burn_in = 2}};
   for (const Sequences& window : windows) {
-    ReplayBuffer one(schema, options_with(window));
-    ReplayBuffer other(schema, options_with(window));
-    ReplayBuffer plain(schema, options_with(window));
-    Writer many = one.writer();
-    Writer single = other.writer();
-    Writer by_hand = plain.writer();
+    ReplayBuffer of_many(schema, options_with(window));
+    ReplayBuffer of_single(schema, options_with(window));
+    ReplayBuffer of_by_hand(schema, options_with(window));
+    Writer many = of_many.writer();
+    Writer single = of_single.writer();
+    Writer by_hand = of_by_hand.writer();
     std::size_t last = 0;
     for (const std::size_t piece : {1U, 2U, 30U, 0U, 200U, 767U}) {
       const std::size_t first = last;
@@ -144,13 +144,15 @@ TEST(AddTransitions, TakesWhatAddTransitionAndAWriterTakeOneByOne) {
       ASSERT_EQ(many.episode_id(), single.episode_id());
       ASSERT_EQ(many.episode_steps(), single.episode_steps());
       ASSERT_EQ(many.in_episode(), single.in_episode());
-      ASSERT_EQ(one.size(), other.size()) << "the last ones are seen when the call returns";
+      ASSERT_EQ(of_many.size(), of_single.size())
+          << "the last steps are seen when the call returns";
     }
     ASSERT_GT(many.episode_id(), 100U);
-    const auto there = content(one, many.episode_id() + 1, 40);
-    EXPECT_EQ(there, content(other, many.episode_id() + 1, 40));
-    EXPECT_EQ(there, content(plain, many.episode_id() + 1, 40));
-    expect_steps_add_up(one);
+    const std::size_t episodes = many.episode_id() + 1;
+    const auto items = content(of_many, episodes, 40);
+    EXPECT_EQ(items, content(of_single, episodes, 40));
+    EXPECT_EQ(items, content(of_by_hand, episodes, 40));
+    expect_steps_add_up(of_many);
   }
 }
 
@@ -165,10 +167,10 @@ class NumberedTransitions : public testing::Test {
   }
   [[nodiscard]] std::vector<AnyValue> values() const {
     const auto bytes = std::as_bytes(std::span(numbers_));
-    return {{AnyField(line_.id), false, bytes.first(kCount * 8)},
-            {AnyField(line_.action), false, bytes.first(kCount * 8)},
-            {AnyField(line_.reward), false, std::as_bytes(std::span(rewards_))},
-            {AnyField(line_.id), true, bytes.subspan(8)}};
+    return {{AnyField(line_.id), /*next=*/false, bytes.first(kCount * 8)},
+            {AnyField(line_.action), /*next=*/false, bytes.first(kCount * 8)},
+            {AnyField(line_.reward), /*next=*/false, std::as_bytes(std::span(rewards_))},
+            {AnyField(line_.id), /*next=*/true, bytes.subspan(8)}};
   }
   /// Expects the buffer to hold exactly steps `first` to `last` - 1 of its first episode.
   void expect_only(std::uint64_t first, std::uint64_t last) {
@@ -266,8 +268,8 @@ TEST(AddTransitionsThatAreRefused, ForWantOfPrioritiesAreThoseThatDecideItems) {
   const std::vector<float> states{1, 2, 3, 4, 5};
   const std::vector<End> ends(4, End::Continue);
   const auto bytes = std::as_bytes(std::span(states));
-  const AnyValue values[] = {{AnyField(state), false, bytes.first(16)},
-                             {AnyField(state), true, bytes.subspan(4)}};
+  const AnyValue values[] = {{AnyField(state), /*next=*/false, bytes.first(16)},
+                             {AnyField(state), /*next=*/true, bytes.subspan(4)}};
   std::size_t taken = 0;
   expect_refusal([&] { (void)writer.add_transitions(ends, values, taken); }, {"FromCaller"});
   EXPECT_EQ(taken, 2U);
@@ -284,8 +286,8 @@ TEST(AddTransitionsThatAreRefused, NameTheTransitionThatIsNotFinite) {
   const std::vector<float> states{1, 2, 3, std::nanf(""), 5};
   const std::vector<End> ends(4, End::Continue);
   const auto bytes = std::as_bytes(std::span(states));
-  const AnyValue values[] = {{AnyField(state), false, bytes.first(16)},
-                             {AnyField(state), true, bytes.subspan(4)}};
+  const AnyValue values[] = {{AnyField(state), /*next=*/false, bytes.first(16)},
+                             {AnyField(state), /*next=*/true, bytes.subspan(4)}};
   std::size_t taken = 0;
   expect_refusal([&] { (void)writer.add_transitions(ends, values, taken); },
                  {"'state' of the current step is nan", "in transition 3"});

@@ -5,7 +5,13 @@ namespace {
 
 constexpr std::size_t kEnvironments = 3;
 
-/// Simulators that count their steps: environment e observes 10,000 e + 100 * (episode) + (step).
+/// Environment e observes 10,000 e + 100 * (its episode) + (its step). This is the first
+/// observation of its next episode.
+constexpr std::uint64_t first_of_next_episode(std::uint64_t seen) {
+  return (seen / 100 + 1) * 100;
+}
+
+/// Simulators that count their steps.
 struct Simulators {
   explicit Simulators(AutoReset how, const Options& options = SmallOptions{.capacity_steps = 2000,
                                                                            .episode_index = true})
@@ -15,7 +21,7 @@ struct Simulators {
     }
   }
   [[nodiscard]] std::vector<AnyValue> first() const {
-    return {{AnyField(line.id), false, std::as_bytes(std::span(seen))}};
+    return {{AnyField(line.id), /*next=*/false, std::as_bytes(std::span(seen))}};
   }
   /// Steps all environments. An environment ends as `wanted` says, unless this step resets it.
   void step(std::span<const End> wanted) {
@@ -23,7 +29,7 @@ struct Simulators {
     ends.assign(wanted.begin(), wanted.end());
     finals.assign(kEnvironments, 77);  // The value is only read where an episode ends.
     for (std::size_t e = 0; e < kEnvironments; ++e) {
-      const std::uint64_t after_reset = (seen[e] / 100 + 1) * 100;
+      const std::uint64_t after_reset = first_of_next_episode(seen[e]);
       if (resets[e]) {
         resets[e] = false;
         actions[e] = 99'999;  // Neither the action nor the end of a step that resets is stored.
@@ -44,10 +50,11 @@ struct Simulators {
   }
   CommitStatus append() {
     const std::vector<AnyValue> values{
-        {AnyField(line.action), false, std::as_bytes(std::span(actions))},
-        {AnyField(line.reward), false, std::as_bytes(std::span(rewards))},
-        {AnyField(line.id), true, std::as_bytes(std::span(seen))}};
-    const std::vector<AnyValue> last{{AnyField(line.id), false, std::as_bytes(std::span(finals))}};
+        {AnyField(line.action), /*next=*/false, std::as_bytes(std::span(actions))},
+        {AnyField(line.reward), /*next=*/false, std::as_bytes(std::span(rewards))},
+        {AnyField(line.id), /*next=*/true, std::as_bytes(std::span(seen))}};
+    const std::vector<AnyValue> last{
+        {AnyField(line.id), /*next=*/false, std::as_bytes(std::span(finals))}};
     const bool apart = mode == AutoReset::SameStep;
     return writers.append(ends, values, apart ? std::span(last) : std::span<const AnyValue>());
   }
@@ -82,7 +89,9 @@ TEST_P(AutoResets, MakeWholeEpisodesOfWhatTheSimulatorShows) {
     if (GetParam() == AutoReset::Disabled) {
       for (std::size_t e = 0; e < kEnvironments; ++e) {
         EXPECT_EQ(world.writers.in_episode(e), ends[e] == End::Continue);
-        world.seen[e] = ends[e] == End::Continue ? world.seen[e] : (world.seen[e] / 100 + 1) * 100;
+        if (ends[e] != End::Continue) {
+          world.seen[e] = first_of_next_episode(world.seen[e]);
+        }
       }
       world.writers.begin(world.first());
     }
@@ -94,7 +103,8 @@ TEST_P(AutoResets, MakeWholeEpisodesOfWhatTheSimulatorShows) {
   std::size_t ended = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const std::uint64_t now = batch.now(world.line.id)[i];
-    ASSERT_EQ(batch.positions()[i], now % 100) << "episodes begin with what follows a reset";
+    ASSERT_EQ(batch.positions()[i], now % 100)
+        << "episodes begin with the observation after a reset";
     ASSERT_EQ(batch.next(world.line.id)[i], now + 1) << "the final observation, not the reset";
     ASSERT_EQ(batch.now(world.line.action)[i], now);
     ended += batch.discounts()[i] == 0.0F ? 1U : 0U;
@@ -102,9 +112,9 @@ TEST_P(AutoResets, MakeWholeEpisodesOfWhatTheSimulatorShows) {
   EXPECT_GT(ended, 0U);
 }
 
-std::string name_of(const testing::TestParamInfo<AutoReset>& one) {
+std::string name_of(const testing::TestParamInfo<AutoReset>& info) {
   constexpr const char* kNames[] = {"SameStep", "NextStep", "Disabled"};
-  return kNames[static_cast<std::size_t>(one.param)];
+  return kNames[static_cast<std::size_t>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, AutoResets,
@@ -141,7 +151,7 @@ TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
     }
     if (GetParam() == AutoReset::Disabled) {
       for (const std::size_t e : {0U, 2U}) {
-        world.seen[e] = (world.seen[e] / 100 + 1) * 100;
+        world.seen[e] = first_of_next_episode(world.seen[e]);
       }
       world.writers.begin(world.first());
     }
@@ -153,7 +163,7 @@ TEST_P(AutoResets, RepeatedTakeEveryStepOnce) {
   EXPECT_TRUE(std::ranges::all_of(rows, [](auto row) { return row.second == row.first + 1; }));
 }
 
-TEST_P(AutoResets, BeginAnewWhatASimulatorIsResetWithin) {
+TEST_P(AutoResets, CutAnEpisodeWithinWhichTheSimulatorIsReset) {
   Simulators world(GetParam());
   world.writers.begin(world.first());
   world.step(std::vector(kEnvironments, End::Continue));
@@ -161,8 +171,8 @@ TEST_P(AutoResets, BeginAnewWhatASimulatorIsResetWithin) {
   const std::size_t one[] = {1};
   world.writers.choose(one);
   const std::uint64_t first[] = {10'100};
-  world.writers.begin(
-      std::vector<AnyValue>{{AnyField(world.line.id), false, std::as_bytes(std::span(first))}});
+  world.writers.begin(std::vector<AnyValue>{
+      {AnyField(world.line.id), /*next=*/false, std::as_bytes(std::span(first))}});
   world.writers.choose_all();
   if (GetParam() == AutoReset::Disabled) {
     EXPECT_EQ(world.writers[1].episode_steps(), 1U);
@@ -185,7 +195,8 @@ TEST_P(AutoResets, BeginAnewWhatASimulatorIsResetWithin) {
   EXPECT_EQ(now, (std::set<std::uint64_t>{0, 1, 10'000, 10'100, 20'000, 20'001}));
 }
 
-/// An environment whose only step ended has none either after that commit or after `begin`.
+/// After a commit that ends an episode the environment's next episode has no steps, and neither has
+/// it after `begin`. A commit after `begin` must still not be taken for a repeated one.
 TEST(AutoReset, ThatIsBegunAnewRepeatsNoCommit) {
   Simulators world(AutoReset::SameStep,
                    SmallOptions{.max_times_sampled = 1, .rate_limiter = Queue{.size = 1}});
@@ -194,7 +205,7 @@ TEST(AutoReset, ThatIsBegunAnewRepeatsNoCommit) {
   world.step(std::vector{End::Terminated, End::Continue, End::Continue});
   ASSERT_EQ(world.append(), CommitStatus::TimedOut);
   for (std::uint64_t& seen : world.seen) {
-    seen = (seen / 100 + 1) * 100;
+    seen = first_of_next_episode(seen);
   }
   world.writers.begin(world.first());
   world.step(std::vector(kEnvironments, End::Continue));
@@ -249,9 +260,9 @@ TEST(AutoReset, RefusesWhatItsModeHasNot) {
   same.writers.begin(same.first());
   same.step(std::vector{End::Terminated, End::Continue, End::Continue});
   const std::vector<AnyValue> values{
-      {AnyField(same.line.action), false, std::as_bytes(std::span(same.actions))},
-      {AnyField(same.line.reward), false, std::as_bytes(std::span(same.rewards))},
-      {AnyField(same.line.id), true, std::as_bytes(std::span(same.seen))}};
+      {AnyField(same.line.action), /*next=*/false, std::as_bytes(std::span(same.actions))},
+      {AnyField(same.line.reward), /*next=*/false, std::as_bytes(std::span(same.rewards))},
+      {AnyField(same.line.id), /*next=*/true, std::as_bytes(std::span(same.seen))}};
   expect_refusal([&] { (void)same.writers.append(same.ends, values); },
                  {"VectorWriter::append", "missing", "SameStep"});
   std::vector<AnyValue> now = values;
@@ -277,7 +288,8 @@ TEST(AutoReset, BeginsWithAllObservationsAndANextStepNeedsOne) {
   writers.await_resets();
   const float value = 0.0F;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(&value, 1));
-  const std::vector<AnyValue> both{{AnyField(eye), false, bytes}, {AnyField(ear), false, bytes}};
+  const std::vector<AnyValue> both{{AnyField(eye), /*next=*/false, bytes},
+                                   {AnyField(ear), /*next=*/false, bytes}};
   expect_refusal([&] { writers.begin(std::span(both).first(1)); },
                  {"VectorWriter::begin", "field 1", "missing"});
   EXPECT_TRUE(writers.resetting(0));

@@ -7,8 +7,8 @@ namespace reprise::test {
 namespace {
 
 struct Checked {
-  explicit Checked(bool on = true) {
-    schema.require_finite(on);
+  explicit Checked(bool require_finite = true) {
+    schema.require_finite(require_finite);
     replay.emplace(schema, SmallOptions{.max_writers = 2});
   }
   /// Writes a step in which all checked values are `value`.
@@ -153,7 +153,7 @@ TEST(Finite, IsAskedOfFloatsOf16Bits) {
 }
 
 TEST(Finite, IsOffUnlessAskedFor) {
-  Checked unchecked(false);
+  Checked unchecked(/*require_finite=*/false);
   Writer writer = unchecked.replay->writer();
   unchecked.write(writer, kNaN);
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);

@@ -3,8 +3,8 @@
 #include "testing/test.hpp"
 #include "writer/writer_core.hpp"
 
-/// Tests of writers that get no chunk. There are enough chunks by plan, so this happens only while
-/// a shard's lock is held all the time, which no call of a user does.
+/// Tests of writers that get no chunk. The plan of memory has enough chunks for all, so writers get
+/// none only while a shard's lock is held all the time, which no call of a user does.
 namespace reprise::writer {
 namespace {
 
@@ -95,7 +95,7 @@ TEST_F(NoRoom, AWriterThatPollsDoesNotWaitToEndAnEpisode) {
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return false; }
   } hook;
   const auto writer = std::make_unique<WriterCore>(
-      core_, *core_->slots().take(), WriterOptions{.timeout = 0ns, .hook = &hook}, true);
+      core_, *core_->slots().take(), WriterOptions{.timeout = 0ns, .hook = &hook}, /*polls=*/true);
   std::uint64_t committed = 0;
   {
     LockHolder holder(core_->shards()[0].mutex);
@@ -116,7 +116,7 @@ TEST_F(NoRoom, TheCommitThatFillsTheLastChunkIsTakenAndTheNextOnlyOnceThereIsACh
   const std::uint64_t committed = append_until_full(*writer);
   EXPECT_EQ(core_->slots().committed(), committed);
   EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 1U)
-      << "of the step that was not taken";
+      << "by the step that was refused";
 
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::TimedOut);
@@ -152,7 +152,8 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t number = append_until_full(*writer);
   EXPECT_EQ(core_->slots().committed(), number);
-  EXPECT_EQ(core_->shards().writers_for_chunk.stats().waits, 0U) << "tried only";
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().waits, 0U)
+      << "commits only try for a chunk until they need it";
 
   hook.left = 3;
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Stopped);
@@ -160,14 +161,14 @@ TEST_F(NoRoom, AHookIsAskedByTheCommitThatNeedsTheChunk) {
   EXPECT_EQ(waits.waits, 1U);
   EXPECT_EQ(waits.stops, 1U);
   EXPECT_EQ(waits.timeouts, 0U);
-  EXPECT_GE(waits.longest, 150ms);
+  EXPECT_GE(waits.longest, 150ms) << "three times 50 ms between calls of the hook";
 
   holder.release();
   EXPECT_EQ(writer->commit(End::Continue, {}), CommitStatus::Committed);
   EXPECT_EQ(core_->slots().committed(), number + 1);
 }
 
-/// When it is asked for the second time, makes room and ends the wait all the same.
+/// When the hook is called for the second time, it makes room and ends the wait all the same.
 class ReleasesAndRefusesHook final : public WaitHook {
  public:
   explicit ReleasesAndRefusesHook(LockHolder& holder) : holder_(holder) {}
@@ -207,7 +208,7 @@ TEST_F(NoRoom, AStepThatWasNotTakenIsForgottenWithItsEpisode) {
   holder.release();
   writer->begin_episode();
   EXPECT_EQ(core_->slots().committed(), committed);
-  EXPECT_EQ(size(), kCapacity) << "the open items were decided in a chunk that could be had now";
+  EXPECT_EQ(size(), kCapacity) << "a chunk for the open items is free now";
   EXPECT_EQ(numbers(), between(committed - kCapacity, committed));
   expect_steps_add_up();
 }
@@ -234,7 +235,8 @@ TEST_F(NoRoom, AnEpisodeMayBeginWithoutAChunkAndItsFirstCommitWaitsForOne) {
   LockHolder holder(core_->shards()[0].mutex);
   const std::uint64_t committed = append_until_full(*writer);
   writer->begin_episode();  // The call waits a second for a chunk, then drops two items.
-  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 2U) << "of a commit and this call";
+  EXPECT_EQ(core_->shards().writers_for_chunk.stats().timeouts, 2U)
+      << "by a commit and by this call";
   writer->begin_episode();  // The episode before has no steps, so the call does not wait.
   EXPECT_EQ(core_->counters.dropped_steps.load(), 2U);
   EXPECT_EQ(append(*writer, 1000), CommitStatus::TimedOut);
@@ -302,7 +304,7 @@ TEST_F(NoRoom, CloseEndsTheWaitOfAWriter) {
   core_->close();
   actor.join();
   EXPECT_EQ(append(*writer, number), CommitStatus::Closed);
-  EXPECT_EQ(core_->slots().committed(), number) << "what was said to be committed is";
+  EXPECT_EQ(core_->slots().committed(), number) << "each step answered as committed is";
   holder.release();
   writer.reset();
   expect_steps_add_up();

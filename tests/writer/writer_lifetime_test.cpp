@@ -15,14 +15,14 @@ TEST(WriterLifetime, EpisodesBegunWithoutACommitTakeNoRows) {
   EXPECT_EQ(line.replay.stats().closed_chunks, closed_chunks);
 }
 
-TEST(WriterLifetime, DestroyingItGivesBackTheInsertsThatItHadBooked) {
+TEST(WriterLifetime, ADestroyedWriterGivesBackTheInsertsThatItHadBooked) {
   NumberedBuffer line(
       SmallOptions{.rate_limiter = SampleToInsertRatio{
                        .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 1000.0}});
   for (std::uint64_t i = 0; i < 100; ++i) {
     Writer writer = line.replay.writer({.timeout = {}});
     ASSERT_EQ(line.append(writer, i, End::Terminated), CommitStatus::Committed)
-        << "held back for inserts that never came";
+        << "held because of inserts that a destroyed writer had booked";
   }
 }
 
@@ -68,7 +68,7 @@ TEST(WriterLifetime, OutlivesItsBufferWhichThenReadsAsClosed) {
   EXPECT_EQ(idle.commit(), CommitStatus::Closed);
 }
 
-TEST(WriterLifetime, FourThousandAndNinetySixOfThemShareABufferOfAMillionSteps) {
+TEST(WriterLifetime, FourThousandAndNinetySixWritersShareABufferOfAMillionSteps) {
   NumberedBuffer line(
       Options{.capacity_steps = 1'000'000, .selectors = {kRawProportional}, .max_writers = 4096});
   std::vector<Writer> writers;

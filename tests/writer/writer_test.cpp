@@ -22,7 +22,7 @@ TEST(Writer, RefusesToAppendOutsideAnEpisode) {
   EXPECT_EQ(line.replay.stats().committed_steps, 1U);
 }
 
-TEST(Writer, RefusesAnEndThatIsNone) {
+TEST(Writer, RefusesAnEndThatDoesNotExist) {
   NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append_many(writer, 0, 3);
@@ -39,7 +39,7 @@ TEST(Writer, RefusesAnEndThatIsNone) {
                                     now(line.reward, 1.0F), next(line.id, 71));
       },
       words);
-  EXPECT_EQ(writer.episode_id(), episode) << "nothing has begun";
+  EXPECT_EQ(writer.episode_id(), episode) << "no episode has begun";
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
   EXPECT_EQ(line.numbers(), number_range(0, 4));
 }
@@ -60,7 +60,7 @@ TEST(Writer, NamesTheFieldLeftUnwrittenAndKeepsTheStepToBeMended) {
   expect_refusal<std::logic_error>([&] { (void)writer.commit(); }, {"reward"});
   writer.now(line.reward) = 4.0F;
   EXPECT_EQ(writer.commit(), CommitStatus::Committed)
-      << "now is what next was, not to be rewritten";
+      << "the next observation has become the current one";
 
   writer.now(line.action) = 5;
   writer.now(line.reward) = 5.0F;
@@ -74,7 +74,7 @@ TEST(Writer, NamesTheFieldLeftUnwrittenAndKeepsTheStepToBeMended) {
   EXPECT_EQ(line.replay.stats().committed_steps, 3U);
 }
 
-TEST(Writer, ACommitMakesNextTheNow) {
+TEST(Writer, ACommitMakesTheNextObservationTheCurrentOne) {
   NumberedBuffer line;
   Writer writer = line.replay.writer();
   line.append(writer, 41);
@@ -156,7 +156,7 @@ TEST(Writer, MovesWithItsEpisode) {
   EXPECT_EQ(line.numbers(), number_range(0, 2));
   EXPECT_EQ(line.replay.stats().writers, 1U);
   moved = line.replay.writer();
-  EXPECT_EQ(line.replay.stats().writers, 1U) << "the one assigned over is gone";
+  EXPECT_EQ(line.replay.stats().writers, 1U) << "the writer that was assigned over is destroyed";
 }
 
 }  // namespace
