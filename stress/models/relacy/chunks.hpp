@@ -29,7 +29,7 @@ struct Chunk {
   std::array<Plain<int>, Rows> rows;
 };
 
-/// Some chunks, with the functions by which lists reach their words.
+/// Some chunks, with the functions by which lists reach the chunks' bells and links.
 template <unsigned Count, unsigned Rows>
 struct Chunks {
   std::array<Chunk<Rows>, Count> chunks;

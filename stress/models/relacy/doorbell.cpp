@@ -4,8 +4,9 @@
 #include <array>
 #include <cstdint>
 
-// Writers publish rows and ring; ingesters take the list, answer the bells and read the rows. Each
-// row has to be seen once and whole, and each chunk has to close once, after its last row.
+// Writers publish rows and ring a bell to announce them; ingesters take the list of chunks that
+// rang, answer the bells and read the rows. Each row has to be seen once and whole, and each chunk
+// has to close once, after its last row.
 
 namespace reprise::model {
 namespace {
@@ -16,13 +17,14 @@ struct World {
   Chunks<ChunkCount, Rows> chunks;
   DoorbellList list;
   Backlog backlog;
-  RelacySync::Atomic<std::uint32_t> head{kNil};  ///< Head of the list of RungBeforePush.
+  RelacySync::Atomic<std::uint32_t> head{kNil};  ///< Used while RungBeforePush is broken.
   RelacySync::Atomic<std::uint32_t> committed{0};
   std::array<std::uint32_t, ChunkCount> seen{};
   std::array<bool, ChunkCount> closed{};
   std::uint32_t all_seen = 0;
 
-  /// Models WriterCore::commit. `count`: counts the step, as WriterSlots does; only one writer may.
+  /// Models WriterCore::commit. `count`: also counts the step, as WriterSlots does. Only one writer
+  /// may count, because a writer loads and stores its count.
   bool commit(std::uint32_t chunk, std::uint32_t row, bool count = false) {
     const std::uint32_t value = row + 1 == Rows ? kRung | kClosed : kRung;
     const auto count_step = [&] {
@@ -59,12 +61,14 @@ struct World {
     return pushed;
   }
 
-  /// Models LockedShard::ingest. If there are several ingesters, the caller holds the lock.
+  /// Models LockedShard::ingest, which answers at most `bound` bells. If there are several
+  /// ingesters, the caller holds the lock. `count`: compares the rows seen with the count of
+  /// commits.
   void ingest(std::uint32_t bound, bool count = false) {
     if (broken(Rule::LinkReadBeforeTheAnswer)) {
       for (std::uint32_t chunk = list.take_all(); chunk != kNil;) {
         const storage::Answer news = storage::answer(chunks[chunk].bell);
-        take({chunk, news.published, news.closed}, count);
+        read_rows({chunk, news.published, news.closed}, count);
         chunk = chunks[chunk].bell.next.get();
       }
       return;
@@ -75,7 +79,7 @@ struct World {
         const std::uint32_t next = bell.next.get();
         const std::uint32_t published = bell.published.load(base::Order::Acquire);
         const std::uint32_t word = bell.word.exchange(0, base::Order::AcqRel);
-        take({chunk, published, (word & kClosed) != 0}, count);
+        read_rows({chunk, published, (word & kClosed) != 0}, count);
         chunk = next;
       }
       return;
@@ -84,14 +88,14 @@ struct World {
       for (std::uint32_t chunk = head.exchange(kNil, base::Order::AcqRel); chunk != kNil;) {
         const std::uint32_t next = chunks[chunk].bell.next.get();
         const storage::Answer news = storage::answer(chunks[chunk].bell);
-        take({chunk, news.published, news.closed}, count);
+        read_rows({chunk, news.published, news.closed}, count);
         chunk = next;
       }
       return;
     }
     backlog.take(list, chunks.bells());
     for (; bound != 0 && !backlog.empty(); --bound) {
-      take(backlog.answer_oldest(chunks.bells()), count);
+      read_rows(backlog.answer_oldest(chunks.bells()), count);
     }
   }
 
@@ -120,7 +124,8 @@ struct World {
     bell.word.exchange(value, base::Order::AcqRel);
   }
 
-  void take(const storage::News& news, bool count) {
+  /// Reads the rows that the answer to a bell announces.
+  void read_rows(const storage::News& news, bool count) {
     expect(!closed[news.chunk], "no bell after the closing one");
     expect(news.published >= seen[news.chunk], "published never runs backwards");
     for (; seen[news.chunk] < news.published; ++seen[news.chunk], ++all_seen) {
@@ -138,11 +143,11 @@ struct Commits : Test<Commits, 2>, World<1, 3> {
   void thread(unsigned index) {
     if (index == 0) {
       for (std::uint32_t row = 0; row < 3; ++row) {
-        commit(0, row, true);
+        commit(0, row, /*count=*/true);
       }
     } else {
-      ingest(1, true);
-      ingest(1, true);
+      ingest(1, /*count=*/true);
+      ingest(1, /*count=*/true);
     }
   }
   void after() { World::after(); }

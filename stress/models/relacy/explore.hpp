@@ -17,7 +17,7 @@ inline std::uint64_t runs_left = 0;
 template <class Derived, unsigned Threads>
 struct Test : rl::test_suite<Derived, Threads> {
   void before() {
-    if (runs_left == 0) {
+    if (runs_left == 0) {  // Relacy's exhaustive search does not end at a number of runs.
       rl::ctx().rl_until("bound", info(Where::current()));
     }
     --runs_left;
@@ -65,12 +65,13 @@ Outcome explore_all(std::uint64_t runs) {
   return search<Derived, rl::full_search_scheduler<Derived::params::thread_count>>(params, runs);
 }
 
-/// Makes a scenario that has so few schedules that a search can see all.
+/// Makes a scenario with so few schedules that an exhaustive search can run all of them.
 template <class Derived>
 Scenario small(const char* family, const char* name) {
   return {family, name, &explore_randomly<Derived>, &explore_all<Derived>};
 }
 
+/// Makes a scenario with too many schedules for that, which is searched in random runs alone.
 template <class Derived>
 Scenario large(const char* family, const char* name) {
   return {family, name, &explore_randomly<Derived>, nullptr};

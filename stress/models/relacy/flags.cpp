@@ -21,12 +21,12 @@ struct Close : Test<Close, 3> {
   void thread(unsigned index) {
     if (index == 0) {
       before_close.set(1);
-      const auto flag = [&] { closed.store(true, Order::Release); };
+      const auto set_closed = [&] { closed.store(true, Order::Release); };
       if (broken(Rule::FlagBeforeWake)) {
         event.wake_all();
-        flag();
+        set_closed();
       } else {
-        flag();
+        set_closed();
         event.wake_all();
       }
     } else if (index == 1) {
@@ -85,13 +85,13 @@ struct PrefetchEnds : Test<PrefetchEnds, 2>, ForeignQueue {
       push();
       ended.store(1, Order::Release);
     } else if (broken(Rule::EndLookedAtFirst)) {
-      const bool found = pop();
-      const bool over = ended.load(Order::Acquire) != 0;
-      expect(found || !over, "no batch is left behind");
+      const bool has_batch = pop();
+      const bool has_ended = ended.load(Order::Acquire) != 0;
+      expect(has_batch || !has_ended, "no batch is left behind");
     } else {
-      const bool over = ended.load(Order::Acquire) != 0;
-      const bool found = pop();
-      expect(found || !over, "no batch is left behind");
+      const bool has_ended = ended.load(Order::Acquire) != 0;
+      const bool has_batch = pop();
+      expect(has_batch || !has_ended, "no batch is left behind");
     }
   }
 };

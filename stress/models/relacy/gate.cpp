@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-// The two gates of the rate limiter. Progress at one has to wake the sleepers at the other, and
-// together they have to hold the ratio.
+// The two gates of the rate limiter, one for writers and one for samplers. Progress at each gate
+// has to wake the sleepers at the other gate, and together the gates have to hold the ratio.
 
 namespace reprise::model {
 namespace {
@@ -72,8 +72,8 @@ struct WriterWaitsForRatio : Test<WriterWaitsForRatio, 2>, World {
   void after() { room_event.expect_awake(); }
 };
 
-/// The ratio is changed twice, so that the terms which a reader is reading are written again. The
-/// balance has to stay what it was.
+/// The ratio is changed twice, so that the second change writes the numbers (terms of the balance)
+/// that a reader may be reading after the first one. The balance has to stay what it was.
 struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
   void prepare() {
     admit_inserts(3);
@@ -90,8 +90,8 @@ struct RatioChangedTwice : Test<RatioChangedTwice, 2>, World {
   void after() { expect(gate.ahead() == 0.0, "a change leaves the balance"); }
 };
 
-/// Inserts are booked while the ratio is changed. Each has to count at the ratio before or after,
-/// and the bookings have to be within the error buffer at that ratio.
+/// Inserts are booked while the ratio is changed. Each insert has to count at the old or at the new
+/// ratio, and the booked inserts have to be within the error buffer at that ratio.
 struct InsertsWhileRatioChanges : Test<InsertsWhileRatioChanges, 3>, World {
   int inserts = 1;
   void prepare() { admit_inserts(1); }
@@ -154,8 +154,8 @@ struct BatchTakenBack : Test<BatchTakenBack, 2>, World {
   void after() { items_event.expect_awake(); }
 };
 
-/// Samplers and writers run at the same time, and writers leave. At the end the counts have to
-/// match what was admitted.
+/// Samplers and writers run at the same time, and some writers return the insert that they booked.
+/// At the end the counts have to match what was admitted.
 struct RatioHeld : Test<RatioHeld, 4>, World {
   int samples = 0;
   int inserts = 1;
@@ -183,7 +183,8 @@ struct RatioHeld : Test<RatioHeld, 4>, World {
   }
 };
 
-/// One batch is admitted between another sampler's load and its exchange, then one is taken back.
+/// Between the load and the exchange of one sampler a batch of another sampler is admitted, then a
+/// batch is taken back.
 struct SamplersAmongThemselves : Test<SamplersAmongThemselves, 3>, World {
   void prepare() {
     admit_inserts(2);

@@ -17,7 +17,8 @@ struct World {
   Backlog backlog;
   FreeList open;
   bool taken_over = false;
-  // The shard's lock guards these. Here only the ingester uses them, so the model has no lock.
+  // The shard's lock guards the members below. In this model only the ingester uses them, so it
+  // needs no lock.
   std::uint32_t seen = 0;
   bool closed = false;
 
@@ -46,7 +47,7 @@ struct World {
     }
     taken_over = true;
     expect(chunks[0].cursor.get() == 1, "the cursor comes with the chunk");
-    expect(chunks[0].rows[0].get() == 1, "and the rows");
+    expect(chunks[0].rows[0].get() == 1, "the rows come with the chunk");
     write(1);
     list.ring(0, kRung | kClosed, chunks.bells());
   }

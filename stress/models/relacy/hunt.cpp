@@ -64,10 +64,10 @@ void check_scenarios(const Scenarios& scenarios, std::size_t begin, std::size_t 
     enter_scenario(i);
     Outcome outcome = scenario.randomly(effort.random_runs);
     const std::uint64_t random_runs = outcome.runs;
-    std::string all;
+    std::string exhaustive;
     if (outcome.passed && scenario.exhaustively != nullptr) {
       outcome = scenario.exhaustively(effort.exhaustive_runs);
-      all = std::to_string(outcome.runs) + " are all";
+      exhaustive = std::to_string(outcome.runs) + " are all";
     }
     const char* const verdict = !outcome.passed     ? "FAILED"
                                 : !outcome.complete ? "CUT SHORT"
@@ -75,7 +75,8 @@ void check_scenarios(const Scenarios& scenarios, std::size_t begin, std::size_t 
     ++tally.scenarios;
     tally.wrong += outcome.passed && outcome.complete ? 0 : 1;
     std::printf("%-9s %-9s %-46s %10llu random  %s\n", verdict, scenario.family.c_str(),
-                scenario.name.c_str(), static_cast<unsigned long long>(random_runs), all.c_str());
+                scenario.name.c_str(), static_cast<unsigned long long>(random_runs),
+                exhaustive.c_str());
     if (!outcome.passed) {
       std::printf("%s\n", outcome.trace.c_str());
     }

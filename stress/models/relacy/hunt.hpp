@@ -22,7 +22,7 @@ struct Tally {
   std::size_t wrong = 0;  ///< Scenarios that failed and mutants that survived.
 };
 
-/// Runs the scenarios [begin, end) without a mutant; none may fail.
+/// Runs the scenarios [begin, end) without a mutant; no scenario may fail.
 void check_scenarios(const Scenarios& scenarios, std::size_t begin, std::size_t end,
                      const Effort& effort, Tally& tally);
 

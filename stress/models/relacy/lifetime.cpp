@@ -16,17 +16,20 @@ struct World {
   DoorbellList list;
   Backlog backlog;
   FreeList free;
-  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< Flag of ClosedIsNoFlagOfItsOwn.
-  // The shard's lock guards these. Here only the ingester uses them, so the model has no lock.
+  RelacySync::Atomic<std::uint32_t> closed_flag{0};  ///< For ClosedIsNoFlagOfItsOwn.
+  // The shard's lock guards the members below. In this model only the ingester uses them, so it
+  // needs no lock.
   std::uint32_t generation = 0;
   std::uint32_t ingested = 0;
   bool reused = false;
 
-  /// Gives a ring its turn, here the number of the chunk's life. The first news of a life gets a
-  /// new turn, later news keep it.
-  static constexpr auto stamp(std::uint32_t life) {
-    return [life](std::uint64_t before) {
-      expect(before == storage::kNoTurn || before == life, "no turn outlives its chunk");
+  /// Returns the function by which a ring sets the chunk's turn (its place in the eviction order),
+  /// given the turn that the chunk has. In this model a turn is the number of the chunk's life: the
+  /// first ring of a life has to find no turn, and later rings that of the same life.
+  static constexpr auto turn_of_life(std::uint32_t life) {
+    return [life](std::uint64_t turn_before) {
+      expect(turn_before == storage::kNoTurn || turn_before == life,
+             "a turn ends with the chunk's life");
       return std::uint64_t{life};
     };
   }
@@ -40,10 +43,10 @@ struct World {
     const bool closing = row + 1 == kRows;
     if (broken(Rule::ClosedIsNoFlagOfItsOwn)) {
       closed_flag.store(closing ? 1 : 0, base::Order::SeqCst);
-      list.ring(0, kRung, chunks.bells(), stamp(life));
+      list.ring(0, kRung, chunks.bells(), turn_of_life(life));
       return;
     }
-    list.ring(0, closing ? kRung | kClosed : kRung, chunks.bells(), stamp(life));
+    list.ring(0, closing ? kRung | kClosed : kRung, chunks.bells(), turn_of_life(life));
   }
 
   void free_chunk() {
@@ -62,7 +65,7 @@ struct World {
     } else if (broken(Rule::ClosedIsNoFlagOfItsOwn)) {
       news.closed = closed_flag.load(base::Order::SeqCst) != 0;
     }
-    expect(news.turn == generation, "news have the turn of their ring");
+    expect(news.turn == generation, "the answer has the turn of its ring");
     expect(news.published >= ingested, "published never runs backwards");
     for (; ingested < news.published; ++ingested) {
       expect(chunks[0].rows[ingested].get() == value_of(generation, ingested), "a row is whole");
@@ -77,7 +80,8 @@ struct World {
     }
   }
 
-  /// A sampler may hold its pin beyond the retirement; its read comes before the chunk is reused.
+  /// A sampler may hold its pin beyond the retirement. It has to read the row before the chunk is
+  /// reused.
   void draw_and_retire() {
     const bool pinned = rl::rand(2) == 0;
     if (pinned) {
@@ -120,7 +124,7 @@ struct World {
     ingest();
     ingest();
     expect(generation == 1, "the first life has ended");
-    expect(ingested == (reused ? 1U : 0U), "the second has what its writer published");
+    expect(ingested == (reused ? 1U : 0U), "the second life has what its writer published");
   }
 };
 

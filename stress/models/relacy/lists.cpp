@@ -10,7 +10,7 @@
 namespace reprise::model {
 namespace {
 
-/// FreeList without its tag, for the mutant of TagInTheFreeList.
+/// FreeList without its tag, used while TagInTheFreeList is broken.
 class UntaggedList {
  public:
   template <class Links>
@@ -142,7 +142,7 @@ struct Churn : Test<Churn, 3>, Stack<3> {
 
 struct Fresh : Test<Fresh, 3>, Stack<2> {
   FreshChunks fresh;
-  RelacySync::Atomic<std::uint32_t> taken{0};  ///< Count of FreshChunksByExchange.
+  RelacySync::Atomic<std::uint32_t> taken{0};  ///< For FreshChunksByExchange.
   int taken_count = 0;
 
   std::uint32_t take() {

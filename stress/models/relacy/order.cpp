@@ -6,21 +6,21 @@
 #include <cstdint>
 #include <optional>
 
-// O1: draws in order. Items are numbered when they are decided, and shards are ingested one after
-// the other, while a writer may move from an ingested shard to another one. A draw must not get an
-// item while an older item of the same writer is missing.
+// O1: draws in order. Items are numbered when they are decided (their windows are complete). Shards
+// are ingested one after the other, and meanwhile a writer may move from an ingested shard to
+// another one. A draw must not get an item while an older item of the same writer is missing.
 
 namespace reprise::model {
 namespace {
 
 using base::Order;
 
-/// Two shards, each with a chunk of each writer, and the item counter of BufferCore with its memory
-/// orders. A single ingester takes no lock, so that there are fewer schedules.
+/// Two shards, each with a chunk of each writer, and the item counter of BufferCore with the same
+/// memory orders. A single ingester takes no lock, so that there are fewer schedules.
 template <unsigned Writers, unsigned Rows, unsigned Ingesters>
 struct World {
-  /// A bit for each item of each writer: the items that a draw has seen.
-  using Seen = std::array<std::uint32_t, Writers>;
+  /// A set of items: a bit for each item, by writer.
+  using Items = std::array<std::uint32_t, Writers>;
 
   struct Shard {
     Chunks<Writers, Rows> chunks;
@@ -35,7 +35,7 @@ struct World {
   std::array<Shard, 2> shards;
   RelacySync::Atomic<std::uint64_t> next_item_number{0};
   std::array<std::uint32_t, Writers> committed{};
-  /// Element n is set by the only writer after it rang for its n-th item.
+  /// If there is one writer, it sets element n after it rang for its n-th item.
   std::array<Plain<int>, 2 * Rows> rung;
 
   /// Models WriterCore::decide_step and OpenChunk::announce.
@@ -52,13 +52,14 @@ struct World {
     ++committed[writer];
   }
 
-  /// Models ItemNumbers::taken. A read-modify-write sees the newest value even without a memory
-  /// order, so the list cannot show that an order is missing. `rung` can, because it is plain
-  /// memory: one writer has rung for all its items except the one that took the last number.
+  /// Models ItemNumbers::taken. The doorbell list cannot show that this load lacks its memory
+  /// order, because a read-modify-write of the list sees the newest value without any. `rung` can
+  /// show it, because it is plain memory: a single writer has rung for all its items but the last
+  /// numbered.
   std::uint64_t item_numbers_taken() {
     const std::uint64_t taken = next_item_number.load(Order::Acquire);
     for (std::uint64_t n = 0; Writers == 1 && n + 1 < taken; ++n) {
-      expect(rung[n].get() == 1, "rung for before the next was numbered");
+      expect(rung[n].get() == 1, "an item is rung for before the next is numbered");
     }
     return taken;
   }
@@ -80,36 +81,43 @@ struct World {
     ingest(shards[1], Writers);
   }
 
-  /// Models SnapshotDraw::draw, which holds the locks of all shards while it reads the items.
-  void draw() {
-    std::uint64_t horizon = 0;
+  /// Ingests all shards, and returns the horizon: every item of a lower number has been ingested.
+  std::uint64_t drain_to_horizon() {
     if (broken(Rule::HorizonBeforeDrain)) {
       drain();
-      horizon = item_numbers_taken();
-    } else {
-      horizon = item_numbers_taken();
-      drain();
+      return item_numbers_taken();
     }
-    std::array<std::optional<Lock>, 2> all;
-    for (std::size_t s = 0; s < all.size() && Ingesters > 1; ++s) {
-      all[s].emplace(shards[s].mutex);
+    const std::uint64_t horizon = item_numbers_taken();
+    drain();
+    return horizon;
+  }
+
+  /// Models SnapshotDraw::draw, which reads the items under the locks of all shards and may draw
+  /// those below the horizon.
+  void draw() {
+    const std::uint64_t horizon = drain_to_horizon();
+    std::array<std::optional<Lock>, 2> locks;
+    if (Ingesters > 1) {
+      locks[0].emplace(shards[0].mutex);
+      locks[1].emplace(shards[1].mutex);
     }
-    Seen seen{};
-    Seen shown{};
+    Items ingested{};
+    Items drawable{};
     for (Shard& shard : shards) {
       for (std::uint32_t w = 0; w < Writers; ++w) {
         for (std::uint32_t row = 0; row < shard.ingested[w]; ++row) {
           const auto number = static_cast<std::uint64_t>(shard.chunks[w].rows[row].get());
-          const std::uint32_t item = 1U << shard.item_index[w][row];
-          seen[w] |= item;
-          shown[w] |= number < horizon ? item : 0;
+          const std::uint32_t item_bit = 1U << shard.item_index[w][row];
+          ingested[w] |= item_bit;
+          drawable[w] |= number < horizon ? item_bit : 0;
         }
       }
     }
     for (std::uint32_t w = 0; w < Writers; ++w) {
       for (std::uint32_t n = 0; n < 2 * Rows; ++n) {
+        const bool is_drawable = (drawable[w] >> n & 1) != 0;
         const std::uint32_t older = (1U << n) - 1;
-        expect((shown[w] >> n & 1) == 0 || (seen[w] & older) == older,
+        expect(!is_drawable || (ingested[w] & older) == older,
                "no older item of the same writer is missing");
       }
     }

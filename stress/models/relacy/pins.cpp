@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-// Samplers pin under the lock and read without it. The chunk is retired under the lock. The last
-// thread to retire or unpin it frees it; then a writer fills it again.
+// Samplers pin the chunk under the lock and read it without the lock. The chunk is retired under
+// the lock. The thread that retires or unpins it last frees the chunk; then a writer fills it
+// again.
 
 namespace reprise::model {
 namespace {
@@ -15,8 +16,8 @@ struct World {
   FreeList list;
   rl::mutex mutex;
   Plain<std::uint32_t> generation{0};                     ///< Guarded by the mutex.
-  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< Used by RetiredAndPinsInOneWord.
-  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< Used by RetiredAndPinsInOneWord.
+  RelacySync::Atomic<std::uint32_t> separate_pins{0};     ///< For RetiredAndPinsInOneWord.
+  RelacySync::Atomic<std::uint32_t> separate_retired{0};  ///< For RetiredAndPinsInOneWord.
   int freed = 0;
 
   void prepare() {
@@ -132,10 +133,11 @@ struct World {
       return false;
     }
     expect(chunks[chunk].cursor.get() == 0, "a recycled chunk is empty");
-    expect(chunks[chunk].bell.published.load(kRelaxed) == 0, "nothing of it is published");
-    expect(!chunks[chunk].pins.retired(), "it is not retired");
+    expect(chunks[chunk].bell.published.load(kRelaxed) == 0,
+           "no row of a recycled chunk is published");
+    expect(!chunks[chunk].pins.retired(), "a recycled chunk is not retired");
     chunks[chunk].rows[0].set(2);
-    // The pin comes last, because it would order operations that have to be ordered without it.
+    // The pin comes last. Its memory order would hide that the operations above lack their own.
     chunks[chunk].pins.pin();
     expect(!chunks[chunk].pins.unpin(), "a pin given back frees nothing");
     expect(chunks[chunk].pins.retire(), "the first life's pins are forgotten");

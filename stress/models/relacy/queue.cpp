@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The two gates of a queue. Progress at one has to wake the sleepers at the other, no two batches
-// may count on the same item, and writers may exceed the size by at most the bookings of the
-// others.
+// The two gates of a queue, one for writers and one for samplers. Progress at each gate has to wake
+// the sleepers at the other gate, no two batches may count on the same item, and writers may exceed
+// the queue's size by at most what the other writers booked.
 
 namespace reprise::model {
 namespace {
@@ -135,8 +135,9 @@ struct Overshoot : Test<Overshoot<Writers>, Writers> {
     }
   }
   void after() {
-    expect(count_committed() >= kSize, "nobody is held while there is room");
-    expect(count_committed() <= kSize + (Writers - 1) * kBlock, "a block for each other writer");
+    expect(count_committed() >= kSize, "a writer goes on while there is room");
+    expect(count_committed() <= kSize + (Writers - 1) * kBlock,
+           "at most a block too much for each other writer");
   }
 };
 

@@ -49,7 +49,7 @@ inline rl::debug_info info(const Where& where) {
   return {where.function_name(), where.file_name(), where.line()};
 }
 
-/// Makes the run fail; the search then prints its steps.
+/// Makes the run fail unless `holds`; the search then prints the steps of the run.
 inline void expect(bool holds, const char* what, Where where = Where::current()) {
   if (!holds) {
     rl::ctx().fail_test(what, rl::test_result_user_assert_failed, info(where));
@@ -96,9 +96,10 @@ struct RelacySync {
     T fetch_sub(T value, base::Order o, Where where = Where::current()) {
       return value_.fetch_sub(value, order(where, Access::Modify, o), info(where));
     }
-    /// In C++ a compare-exchange that fails is a load, which may read an old value, and a weak one
-    /// may fail without reason. Relacy's always reads the newest, so in random runs a failure is
-    /// modelled by a separate load. (With it exhaustive runs would never end.)
+    /// In C++ a compare-exchange that fails is a load, which may read an old value, and a weak
+    /// compare-exchange may fail without reason. That of Relacy always reads the newest value, so
+    /// in random runs a failure is a separate load. (With such loads exhaustive runs would never
+    /// end.)
     bool compare_exchange(T& expected, T desired, base::Order success, base::Order failure,
                           Where where = Where::current()) {
       const rl::memory_order exchanged = order(where, Access::Exchanged, success);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The ring of a guest's writer. Rows have to arrive whole and must not be overwritten while the
-// host reads them, no row may be lost once its commit was answered, and a guest that waits for room
+// host reads them, no row may be lost once its commit has returned, and a guest that waits for room
 // has to be woken.
 
 namespace reprise::model {
@@ -46,6 +46,7 @@ struct World {
     answered.store(row + 1, kRelaxed);
   }
 
+  bool may_die = false;  ///< Whether `maybe_die` may end the guest.
   bool dead = false;
   /// The guest may die here; returns whether it is dead.
   bool maybe_die() {
@@ -55,14 +56,14 @@ struct World {
     }
     return dead;
   }
-  bool may_die = false;
 
-  /// Models RingWriter::wait_for_room. Returns false if the guest falls asleep.
+  /// Models RingWriter::wait_for_room: the guest waits until the host has consumed so many rows.
+  /// Returns false if it falls asleep.
   bool wait_for(std::uint64_t consumed) {
     needed = consumed;
     for (;;) {
       const bool late = broken(Rule::TicketBeforeLooking);
-      std::uint32_t read = late ? 0 : messages.load(kRelaxed);
+      std::uint32_t messages_read = late ? 0 : messages.load(kRelaxed);
       bool room = false;
       if (broken(Rule::RegisterBeforeLooking)) {
         room = words.consumed_while_waiting() >= consumed;
@@ -74,10 +75,10 @@ struct World {
       if (room) {
         return true;
       }
-      read = late ? messages.load(kRelaxed) : read;
-      if (messages.load(kRelaxed) == read) {
+      messages_read = late ? messages.load(kRelaxed) : messages_read;
+      if (messages.load(kRelaxed) == messages_read) {
         asleep = true;
-        seen = read;
+        seen = messages_read;
         return false;
       }
     }
@@ -94,7 +95,7 @@ struct World {
     }
     const bool waits = broken(Rule::ProgressBeforeWake) && waiting.take();
     for (; taken != published; ++taken) {
-      expect(rows[taken % Rows].get() == taken + 1, "a row is another one");
+      expect(rows[taken % Rows].get() == taken + 1, "a row holds its number");
     }
     words.consume(taken);
     if (waits || (!broken(Rule::ProgressBeforeWake) && waiting.take())) {
@@ -104,7 +105,7 @@ struct World {
 
   void expect_awake() {
     expect(!asleep || words.consumed() < needed || messages.load(kRelaxed) != seen,
-           "a wake was lost");
+           "no wake is lost");
   }
 };
 
@@ -152,7 +153,7 @@ struct RoomIsWaitedFor : Test<RoomIsWaitedFor, 2>, World<1> {
   void after() { expect_awake(); }
 };
 
-/// The guest waits twice, so the host has to clear and see its request again.
+/// The guest waits twice, so the host has to clear the first request and see the second one.
 struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -169,8 +170,8 @@ struct RoomIsWaitedForTwice : Test<RoomIsWaitedForTwice, 2>, World<1> {
   void after() { expect_awake(); }
 };
 
-/// The guest may die at any step. Once the host sees that, it has to have taken all rows whose
-/// commits had returned.
+/// The guest may die at any step. A host that takes rows after it saw the death has to have all
+/// rows whose commits had returned.
 struct GuestDies : Test<GuestDies, 2>, World<2> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -191,7 +192,7 @@ struct GuestDies : Test<GuestDies, 2>, World<2> {
           take();
         }
         if (gone) {
-          expect(taken >= answered.load(kRelaxed), "a committed step is lost");
+          expect(taken >= answered.load(kRelaxed), "no committed step is lost");
           return;
         }
       }

@@ -6,7 +6,7 @@
 
 namespace reprise::model {
 
-/// Rules of the protocol. A mutant breaks one in the code of the scenarios.
+/// Rules of the protocol. Each mutant breaks one rule in the code of the scenarios.
 enum class Rule : std::uint8_t {
   None,
   RowBeforePublish,

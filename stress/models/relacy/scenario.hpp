@@ -10,7 +10,7 @@ struct Outcome {
   bool passed = false;
   bool complete = false;  ///< Whether the search saw every schedule.
   std::uint64_t runs = 0;
-  std::string failure;  ///< What failed, in a few words; empty if nothing did.
+  std::string failure;  ///< What failed, in a few words; empty if the run passed.
   std::string trace;    ///< The steps of the run that failed.
 };
 

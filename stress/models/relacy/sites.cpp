@@ -9,8 +9,9 @@ namespace {
 
 using base::Order;
 
-/// The result of a lookup. It is found by the pointer and numbers of the source location, so that
-/// the many operations of a search compare no strings. Changing the mutant or scenario clears all.
+/// The memory order at a source location. Entries are found by the address of the file's name and
+/// by numbers, so that the many operations of a search compare no strings. The cache is cleared
+/// when the mutant or the scenario changes.
 struct Cached {
   const char* file = nullptr;
   std::uint32_t line = 0;
@@ -22,12 +23,12 @@ constexpr std::size_t kCached = 1024;
 constexpr std::size_t kMaxSites = 256;
 
 std::array<Cached, kCached> cache;
-const OrderMutant* active = nullptr;
-std::size_t scenario = 0;
+const OrderMutant* active_mutant = nullptr;
+std::size_t current_scenario = 0;
 
-/// An array, because Relacy would take a vector's allocations for the scenario's.
-std::array<Site, kMaxSites> found;
-std::size_t found_count = 0;
+/// An array, because Relacy would take a vector's allocations for those of the scenario.
+std::array<Site, kMaxSites> found_sites;
+std::size_t site_count = 0;
 
 bool same(const Site& site, const std::source_location& where, Access access) {
   return site.access == access && site.where.line() == where.line() &&
@@ -35,19 +36,20 @@ bool same(const Site& site, const std::source_location& where, Access access) {
          std::strcmp(site.where.file_name(), where.file_name()) == 0;
 }
 
-Order find(const std::source_location& where, Access access, Order order) noexcept {
+/// Returns the order to use at a site, and notes that the current scenario ran it.
+Order order_of_site(const std::source_location& where, Access access, Order order) noexcept {
   std::size_t index = 0;
-  while (index < found_count && !same(found[index], where, access)) {
+  while (index < site_count && !same(found_sites[index], where, access)) {
     ++index;
   }
-  if (index == found_count) {
+  if (index == site_count) {
     if (index == kMaxSites) {
       std::abort();
     }
-    found[found_count++] = {where, access, order, 0};
+    found_sites[site_count++] = {where, access, order, 0};
   }
-  found[index].scenarios |= std::uint64_t{1} << scenario;
-  return active != nullptr && active->site == index ? active->weaker : order;
+  found_sites[index].scenarios |= std::uint64_t{1} << current_scenario;
+  return active_mutant != nullptr && active_mutant->site == index ? active_mutant->weaker : order;
 }
 
 std::vector<Order> weaker_orders(Access access, Order order) {
@@ -94,24 +96,24 @@ Order order_at(const std::source_location& where, Access access, Order order) no
       return entry.order;
     }
     if (entry.file == nullptr) {
-      entry = {file, line, column, access, find(where, access, order)};
+      entry = {file, line, column, access, order_of_site(where, access, order)};
       return entry.order;
     }
   }
 }
 
 void enter_scenario(std::size_t index) noexcept {
-  scenario = index;
+  current_scenario = index;
   cache.fill({});
 }
 
 void set_order_mutant(const OrderMutant* mutant) noexcept {
-  active = mutant;
+  active_mutant = mutant;
   cache.fill({});
 }
 
 std::span<const Site> sites() noexcept {
-  return std::span(found).first(found_count);
+  return std::span(found_sites).first(site_count);
 }
 
 std::vector<OrderMutant> order_mutants() {

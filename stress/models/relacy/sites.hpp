@@ -36,7 +36,7 @@ base::Order order_at(const std::source_location& where, Access access, base::Ord
 /// Sets the index of the scenario that runs next, which is noted at each site that it meets.
 void enter_scenario(std::size_t index) noexcept;
 
-/// Sets the memory order that is weakened from now on; null: none is.
+/// Sets the mutant whose memory order is weakened from now on; null: all orders are as written.
 void set_order_mutant(const OrderMutant* mutant) noexcept;
 
 [[nodiscard]] std::span<const Site> sites() noexcept;

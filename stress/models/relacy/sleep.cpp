@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 
-// Samplers sleep until chunks ring. None may go on sleeping while the items that it waits for are
-// there.
+// Samplers sleep until chunks ring. No sampler may go on sleeping while the items that it waits for
+// are published.
 
 namespace reprise::model {
 namespace {
@@ -90,8 +90,9 @@ struct TwoChunks : Test<TwoChunks, 2>, World<2> {
   void after() { World::after(); }
 };
 
-/// While the helper has taken the chunk and not yet answered it, the second commit does not push
-/// it, so no push wakes the sampler. Its last look then has to wait for the helper's lock.
+/// Between the helper's taking of the list and its answer to the bell the second commit does not
+/// push the chunk, so no push wakes the sampler. The last look of the sampler before it sleeps then
+/// has to wait for the helper's lock.
 struct IngestedByAHelper : Test<IngestedByAHelper, 3>, World<1> {
   void thread(unsigned index) {
     if (index == 0) {
@@ -143,8 +144,8 @@ struct TwoShards : Test<TwoShards, 3> {
   void after() { items_event.expect_awake(); }
 };
 
-/// Tests B3 alone, without the memory orders of the event: a thread that pushes on a list which a
-/// registered sleeper found empty has to see the registration.
+/// Tests the orders B3 of docs/memory_ordering.md without those of the event: a sleeper registers
+/// and then finds the list empty; a thread that pushes later has to see the registration.
 struct OrderedByTheList : Test<OrderedByTheList, 2>, World<1> {
   RelacySync::Atomic<std::uint32_t> registered{0};
   bool missed = false;

@@ -10,9 +10,10 @@ namespace reprise::model {
 
 using Waiters = base::Waiters<RelacySync>;
 
-/// Models base::Event without its futex. The futex is assumed to compare the word with the ticket
-/// and sleep in one step, and a wake is assumed to end every sleep. So a sleeper is lost if its
-/// ticket is still the epoch when no other thread runs.
+/// Models base::Event without its futex. A sleeper takes a ticket, which is the event's epoch at
+/// that moment; a wake advances the epoch. The futex is assumed to compare epoch and ticket and to
+/// sleep in one step, and a wake to end every sleep. So a sleeper is lost if its ticket is still
+/// the epoch when no other thread runs.
 class Sleeper {
  public:
   /// Models Event::wake_registered.
@@ -42,19 +43,20 @@ class Sleeper {
     }
   }
 
-  /// Models a sleeper: it registers, looks once more whether it has to wait, and if so sleeps.
+  /// Models a sleeper: it registers, looks once more, and sleeps unless `look` says that it need
+  /// not wait.
   template <class Look>
   void wait_unless(Look look) {
     if (broken(Rule::RegisterBeforeLooking)) {
-      const bool found = look();
+      const bool need_not_wait = look();
       waiters_.enter();
-      if (!found) {
+      if (!need_not_wait) {
         sleep_ticket_ = waiters_.ticket();
       }
     } else if (broken(Rule::TicketBeforeLooking)) {
       waiters_.enter();
-      const bool found = look();
-      if (!found) {
+      const bool need_not_wait = look();
+      if (!need_not_wait) {
         sleep_ticket_ = waiters_.ticket();
       }
     } else {
@@ -72,7 +74,7 @@ class Sleeper {
   /// Fails if the sleeper sleeps. Call it when no other thread runs and the sleeper need not wait.
   void expect_awake() {
     expect(!sleep_ticket_ || *sleep_ticket_ != waiters_.epoch().load(base::Order::Relaxed),
-           "a wake was lost");
+           "no wake is lost");
   }
 
  private:

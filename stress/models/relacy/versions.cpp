@@ -52,10 +52,10 @@ struct World {
   Version version;
   BrokenVersion broken_version;
   std::array<RelacySync::Atomic<std::uint64_t>, 2> words;
-  /// Guarded by the version: only the thread that made it odd writes.
+  /// Guarded by the version: only the thread that made the version odd writes.
   Plain<std::uint64_t> writes{0};
 
-  static bool without_version() {
+  static bool uses_broken_version() {
     return broken(Rule::OneWriterAtATime) || broken(Rule::OddIsNotRead) ||
            broken(Rule::VersionReadAgain);
   }
@@ -72,7 +72,8 @@ struct World {
     if (broken(Rule::OddBeforeTheFirstWord)) {
       Version::put(words[0], value);
     }
-    const bool written = without_version() ? broken_version.try_write(put) : version.try_write(put);
+    const bool written =
+        uses_broken_version() ? broken_version.try_write(put) : version.try_write(put);
     if (written && broken(Rule::EvenAfterTheLastWord)) {
       Version::put(words[1], value);
     }
@@ -82,7 +83,7 @@ struct World {
   /// Models one try of storage::read_consistent. Returns false if the value was not seen whole.
   bool read(Words& seen) const {
     const auto get = [&] { seen = {Version::get(words[0]), Version::get(words[1])}; };
-    return without_version() ? broken_version.try_read(get) : version.try_read(get);
+    return uses_broken_version() ? broken_version.try_read(get) : version.try_read(get);
   }
 
   void expect_whole() const {

@@ -9,7 +9,7 @@
  * Options  DEATH     a writer may be destroyed before any commit; it returns what it booked
  *          NOTHING   one batch comes to nothing and is taken back
  *          NO_POLL   waiting writers rely on wakes alone, without the look every 10 ms
- *          LATE      steps that a writer commits after its first are decided when its episode ends
+ *          LATE      the steps behind a writer's first become items only when its episode ends
  *          CLOSE_ANY close() may come at any moment; otherwise it comes when nobody else can move
  *          M_...     one rule broken; mutants.txt says which, and in which configuration it is found
  */
@@ -50,7 +50,7 @@
 byte inserts, samples; /* counts of Limiter */
 byte resident;         /* count of Budget */
 byte rung;             /* items that are published and not yet ingested */
-bit lk, shut;
+bit lk, shut;          /* a shard's lock is held; the buffer is closed */
 bit sleepsS[NS], wokenS[NS], sleepsW[NW], wokenW[NW];
 /* Models Turns. `line` has the waiting calls of a side, in order; all but the first sleep on an event
  * of Turns. Code under the mutex of Turns is one step. */
@@ -63,10 +63,10 @@ bit sleepsS[NS], wokenS[NS], sleepsW[NW], wokenW[NW];
 #endif
 byte line[2 * N], standing[2];
 bit wokenT[2 * N];
-bit letW[NW]; /* the writer was let in by another one that left */
+bit letW[NW]; /* a writer that left the line booked inserts for this one: it was let in */
 
 /* Ghosts: variables of the checks, which the library does not have. */
-byte committed, booked, counted, died, dead, served;
+byte committed, booked, counted, undone, dead, served;
 
 hidden byte i, j;
 
@@ -118,8 +118,8 @@ inline COME(side, let_in) {
   skip;
   wokenT[side * N + me] = 0
 }
-/* Models Turns::leave without its gate. Sets got if it was the first and others are left in line.
- * Call it inside a d_step. */
+/* Models Turns::leave without its gate. Sets got if the caller was the first in line and others still
+ * stand there. Call it inside a d_step. */
 inline REMOVE(side) {
   got = FIRST(side) && standing[side] > 1;
   i = 0;
@@ -247,7 +247,7 @@ inline WAIT_FOR_INSERTS() {
 #ifndef M_TURN_KEPT
        REMOVE(WRITERS);
 #endif
-       j = got;
+       j = got; /* 1: others stand in line behind the first; 2: one of them was let in */
        do
        :: j > 0 && standing[WRITERS] > 0 && WRITERS_GATE -> /* lets in the next in line */
           inserts = inserts + BLOCK; booked = booked + BLOCK;
@@ -416,7 +416,7 @@ proctype sampler(byte me) {
      fi;
 #ifdef NOTHING
      if
-     :: atomic { !died -> died = 1 }
+     :: atomic { !undone -> undone = 1 }
         d_step { samples = samples - BATCH; counted = counted - BATCH }
 #ifndef M_TAKE_BACK_NO_WAKE
         WAKE_SAMPLERS()

@@ -1,5 +1,5 @@
 /* Models src/storage and src/shard. The caller has these variables for scratch: s and d (shards), e
- * (chunk), w (word), p (published), n (count). It holds the lock where the library's code does. */
+ * (chunk), w (word), p (published), n (count). The caller holds the lock where the library's does. */
 
 inline LOCK(s) { atomic { !lk[s] -> lk[s] = 1 } }
 
@@ -65,7 +65,7 @@ inline WAKE_ALL() {
   }
 }
 
-/* Models the push of DoorbellList::ring. After a closing one the writer must not use the chunk. */
+/* Models the push of DoorbellList::ring. After a closing ring the writer must not use the chunk. */
 inline PUSH_BELL(c, value) {
   d_step {
     assert(!listed[c] && !(freed[SHARD(c)] & BIT(c)));
@@ -281,8 +281,8 @@ inline DESELECT() {
   FREE_IF()
 }
 
-/* Models Victims::next. CAN_EVICT(n): whether shard n may evict. HAS_VICTIM(n): whether it may if the
- * locks of other shards are taken. MOST: how many items of chunk e may be evicted. */
+/* Models Victims::next. CAN_EVICT(n): whether shard n may evict. HAS_VICTIM(n): whether it may evict
+ * in place of other shards whose locks are taken. MOST: how many items of chunk e may be evicted. */
 #define SINCE(q, n) (oldest[q] + NSH >= oldest[n])
 #if NSH > 2
 #define AMONG_OLDEST(n) (SINCE(0, n) && SINCE(1, n) && SINCE(2, n))
@@ -345,11 +345,11 @@ inline EVICT(others_busy) {
   fi
 }
 
-/* Models ShardSet::make_room with any order of shards. It may end when `otherwise` is true. */
+/* Models ShardSet::make_room with any order of shards. MAKE_ROOM may end when `otherwise` is true. */
 #define ROOM_IN(n) atomic { CAN_EVICT(n) && !lk[n] -> s = n; lk[n] = 1 } EVICT(0); UNLOCK(s)
 #define MAKE_ROOM(otherwise) do ROOMS :: otherwise -> break od
 
-/* Models LockedShard::ingest, which stops if there are too many items, which other shards evict. */
+/* Models LockedShard::ingest, which stops while there are too many items, until other shards evict. */
 #ifdef M_NO_STOP
 #define MAY_INGEST true
 #else
