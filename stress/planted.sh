@@ -58,12 +58,12 @@ apply() {
 
 build_programs() { cmake --build "$out" -j "$(nproc)" --target "$@" >"$build/build.log" 2>&1; }
 
-# limited LOG COMMAND...: ends a test that a fault makes hang, which counts as noticed. The braces
-# put the shell's message about a crash into the log.
+# limited LOG COMMAND...: runs a test, and ends it after limit_seconds, as a fault may make it hang.
+# The braces put the shell's message about a crash into the log.
 limited() {
   { timeout --kill-after=5 "$limit_seconds" "${@:2}"; } >"$1" 2>&1
 }
-# noticed STATUS: prints how a test noticed the fault, if it did not just fail.
+# noticed STATUS: prints what a test with the fault did, unless it failed as tests do.
 noticed() {
   case $1 in
     124 | 137) echo " (hangs)" ;;

@@ -28,8 +28,8 @@ void AccountCheck::check(const reprise::Stats& stats, bool all_ingested) {
     applied += learner.applied.load(std::memory_order_relaxed);
     stale += learner.stale.load(std::memory_order_relaxed);
   }
-  // Steps and updates that guests sent may still wait for the rate limiter, and closing the buffer
-  // loses them. So with guests the buffer may have counted fewer.
+  // Steps that guests sent may still wait for the rate limiter, and closing the buffer loses them.
+  // So the buffer may count fewer steps than the guests, and more writers, as some wait in it.
   const bool guests = shared_.options.guests != 0;
   const bool waits = guests && shared_.strategies.may_hold_writers();
   if ((waits || (guests && !all_ingested)) && stats.committed_steps <= committed) {

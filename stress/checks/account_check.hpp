@@ -8,8 +8,8 @@
 
 namespace stress {
 
-/// Compares the buffer's counts with those of the threads. Call it while all other threads stand
-/// still.
+/// Compares what the buffer counted with what its threads counted. Call it while all other threads
+/// stand still.
 class AccountCheck {
  public:
   explicit AccountCheck(Shared& shared) : shared_(shared) {}
@@ -25,7 +25,7 @@ class AccountCheck {
 
   Shared& shared_;
   std::uint64_t committed_ = 0;  ///< Steps committed at the last check.
-  std::uint64_t evicted_ = 0;
+  std::uint64_t evicted_ = 0;    ///< Steps evicted at the last check.
 };
 
 }  // namespace stress

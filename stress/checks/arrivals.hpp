@@ -9,8 +9,8 @@
 
 namespace stress {
 
-/// Raises a maximum to at least `to`. Relaxed: it is read for display, or while all threads stand
-/// still.
+/// Raises a maximum to at least `to`. Relaxed: the maximum is read for display, or while all
+/// threads stand still.
 inline void atomic_max(std::atomic<std::uint64_t>& maximum, std::uint64_t to) noexcept {
   std::uint64_t seen = maximum.load(std::memory_order_relaxed);
   while (seen < to && !maximum.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
@@ -23,11 +23,12 @@ inline void atomic_max(std::atomic<std::uint64_t>& maximum, std::uint64_t to) no
 /// after an item were also committed after it, except for at most one step of each writer. Steps of
 /// guests are left out, because they arrive some time after their commit.
 ///
-/// An episode is forgotten once `kept` steps arrived after its last one. An item that was not drawn
-/// by then counts as never drawn, although a remover may have kept it.
+/// An episode is forgotten once `kept` steps arrived after its last step. An item that was not
+/// drawn by then counts as never drawn, although a remover may keep the item and a sampler may draw
+/// it.
 class Arrivals {
  public:
-  /// `allowed`: items of a greater age, in steps, are too old.
+  /// `allowed`: the greatest age, in steps, of an item that is not too old.
   Arrivals(const Episodes& episodes, const WindowRule& rule, std::uint64_t kept,
            std::uint64_t allowed)
       : episodes_(episodes), rule_(rule), retention_steps_(kept), max_age_(allowed) {}
@@ -69,10 +70,11 @@ class Arrivals {
   };
   /// Items in the buffer, and items that have left.
   struct Items {
-    bool all = true;  ///< Whether each item was looked up; false if they are too many.
+    bool all = true;  ///< Whether each item was looked up; if there are too many, only some are.
     std::uint64_t present = 0;
     std::uint64_t oldest = 0;  ///< The greatest age, in steps.
-    /// The count at which the first of the items that were never drawn was decided.
+    /// The count at which the window of an item in the buffer was complete, of those never drawn
+    /// the least.
     std::uint64_t first_undrawn = std::numeric_limits<std::uint64_t>::max();
     EvictedItems gone;
   };
@@ -124,7 +126,7 @@ class Arrivals {
   };
   struct alignas(64) Stripe {
     mutable std::mutex mutex;
-    // All of these are guarded by the mutex.
+    // The mutex guards the members below.
     std::unordered_map<std::uint64_t, Steps> episodes;  ///< By id.
     std::deque<std::uint64_t> order;  ///< Ids in the order in which the episodes began.
     EvictedItems gone;

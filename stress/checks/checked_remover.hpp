@@ -8,10 +8,10 @@
 namespace stress {
 
 /// Wraps a remover and checks how the buffer calls it (`reprise/remover.hpp`): only filled chunks
-/// enter, each once, and none gets more steps later; only chunks that have entered are drawn from;
-/// a victim is asked for only if a chunk has entered, and the victim loses all its steps before the
-/// next one is asked for. Without a limit of draws no other chunk loses steps. The wrapped remover
-/// makes the choices.
+/// enter, each once, and get no more steps later; `sampled` names only chunks that have entered; a
+/// victim is asked for only if a chunk has entered, and the victim loses all its steps before the
+/// next victim is asked for. Without a limit of draws only the victim loses steps. The wrapped
+/// remover chooses the victims.
 class CheckedRemover {
  public:
   /// `findings` has to outlive the buffer.

@@ -29,7 +29,8 @@ struct Drawn {
   return "key " + std::to_string(key.bits);
 }
 
-/// The items of a batch. Other checks use only items without a fault.
+/// What WindowCheck found of each item of a batch. The other checks pass over items that are not
+/// `correct`.
 using CheckedItems = std::span<const CheckedItem>;
 
 }  // namespace stress

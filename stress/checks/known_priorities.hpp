@@ -40,8 +40,8 @@ inline constexpr std::uint32_t kTopLevel = 255;
   return static_cast<std::size_t>((name_hash >> 40U) % learners);
 }
 
-/// The priorities that one learner gave to its items. No other learner updates them, so the buffer
-/// has to have the same ones. One thread at a time.
+/// The priorities that one learner gave to its items. No other learner updates these items, so the
+/// buffer has to have the same priorities. One thread at a time.
 class KnownPriorities {
  public:
   /// Value that `level` returns for an item that was removed.
@@ -79,7 +79,7 @@ class KnownPriorities {
  private:
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  std::vector<std::uint64_t> entries_;
+  std::vector<std::uint64_t> entries_;  ///< By slot: the key's upper half and the level.
 };
 
 }  // namespace stress

@@ -20,9 +20,9 @@ std::string ratio_violation(const reprise::SampleToInsertRatio& ratio, const Str
            std::to_string(ratio.error_buffer) + " and " + std::to_string(booked) +
            " that writers booked are allowed";
   }
-  // Writers go on while fewer than min_size items can be sampled, so inserts may then run ahead.
-  // That number falls again only if items are exhausted or removed; it is unknown if steps are not
-  // items.
+  // While fewer than min_size items can be sampled, the limiter holds no writer, so inserts may run
+  // ahead. The number of items falls below min_size again only if items are exhausted or removed;
+  // with sequences the number of items does not follow from the number of steps.
   if (options.exhausts() || options.remove ||
       WindowRule(strategies.window).sequences() != nullptr) {
     return {};

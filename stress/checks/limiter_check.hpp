@@ -9,8 +9,8 @@
 
 namespace stress {
 
-/// The number of inserts that a writer books at a time, 1 to 64. If possible, the blocks of all
-/// writers together are at most half of the inserts that the limiter has room for.
+/// The number of inserts that a writer books at a time (a block), 1 to 64. If possible, one block
+/// of each writer takes at most half of the inserts that the limiter has room for.
 [[nodiscard]] double block_size(const reprise::RateLimiter& limiter, double writers);
 
 /// Describes how the counts exceed what the rate limiter allows; empty if they do not. Call it

@@ -33,8 +33,8 @@ void OrderCheck::check_repeats(const Drawn& drawn) {
   }
 }
 
-/// No key comes twice in a pass. A batch that ends a pass may also have items of the next one,
-/// which cannot be told apart, so repeats in it are not reported.
+/// No key comes twice in a pass. A batch that ends a pass may also have items of the next pass. The
+/// check cannot tell which, so it reports no repeats in such a batch.
 void OrderCheck::check_pass(const Drawn& drawn) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (!pass_.insert(drawn.keys()[i].bits).second && drawn.passes == passes_) {

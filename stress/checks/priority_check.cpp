@@ -5,7 +5,8 @@
 namespace stress {
 namespace {
 
-/// Relative tolerance. Weights may be stored as floats, which are rounded twice by 2^-24.
+/// Relative tolerance of weights, far above their rounding: a weight that is stored as a float is
+/// rounded twice, by at most 2^-24 of its value.
 constexpr double kTolerance = 1e-5;
 /// Number of importance weights of a batch that are checked.
 constexpr std::size_t kWeightsChecked = 8;

@@ -12,7 +12,7 @@ namespace stress {
 
 /// The exponents that a run with --set-alpha-every uses; each run begins with the first. They are
 /// close to each other, so that a weight is accurate enough for the check after a thousand
-/// conversions.
+/// conversions from one exponent to another.
 inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
 
 /// Checks the probabilities of a batch.
@@ -29,20 +29,21 @@ class PriorityCheck {
                 Findings& findings);
 
   /// `known` has the priorities of each learner. `learner_index` is the learner that checks: only
-  /// priorities of its own items are certain, since other learners may be updating theirs; none:
-  /// all threads stand still. `exponent` is the index in kAlphas of the exponent in force; none: it
-  /// is unknown, and draws under different locks may have different ones.
+  /// priorities of its own items are certain, since other learners may be updating theirs. Without
+  /// a value all threads stand still. `exponent` is the index in kAlphas of the exponent in force.
+  /// Without a value the exponent is unknown, and may differ between draws under different locks.
   void check(const Drawn& drawn, CheckedItems items, std::span<const KnownPriorities> known,
              std::optional<std::size_t> learner_index, std::optional<std::size_t> exponent);
 
  private:
   using Level = std::optional<std::uint32_t>;
 
-  /// The level of the item's priority; none if it is not known for sure.
+  /// The level of the item's priority, without a value if that is uncertain.
   [[nodiscard]] Level known_level(reprise::ItemKey key, const CheckedItem& item,
                                   std::span<const KnownPriorities> known,
                                   std::optional<std::size_t> learner_index) const;
-  /// Checks that probabilities and importance weights are possible numbers.
+  /// Checks that importance weights are positive and finite, and that probabilities are positive
+  /// and, but for rounding, at most 1.
   void check_range(const Drawn& drawn);
   /// Checks probabilities of a selector that draws by weight.
   void check_weights(const Drawn& drawn, std::optional<std::size_t> exponent);

@@ -40,7 +40,8 @@ void ResidenceCheck::check_quiescent(const reprise::Stats& stats) {
   residence_.drawn += bounds_age() ? ages.items : 0;
   residence_.drawn_too_old += bounds_age() ? ages.too_old : 0;
   check_while_running();
-  // An item may be missing because no sequence begins there, or because it is exhausted or removed.
+  // Each resident step begins an item that can be drawn, unless no sequence begins with the step,
+  // or its item is exhausted or removed.
   if (shared_.windows.sequences() == nullptr && !shared_.options.exhausts() &&
       !shared_.options.remove) {
     expect(stats.items == stats.resident_steps, Finding::AccountingError,
@@ -56,9 +57,9 @@ double ResidenceCheck::room() const {
   return booked + (ratio != nullptr ? ratio->error_buffer / ratio->samples_per_insert : 0.0);
 }
 
-/// If the limiter is a queue and the draws go oldest first, each item is drawn before it leaves, so
-/// none may be missed. With a ratio, samplers that draw as many fresh items as arrive miss only
-/// items from before their first draw.
+/// If the limiter is a queue and the draws go oldest first, each item is drawn before it leaves.
+/// With a ratio, samplers that draw as many fresh items as arrive miss only items from before their
+/// first draw; twice their number is allowed.
 std::optional<double> ResidenceCheck::max_undrawn() const {
   const Strategies& strategies = shared_.strategies;
   const auto capacity = static_cast<double>(shared_.options.capacity_steps);
@@ -90,15 +91,16 @@ void ResidenceCheck::check_at_end(const reprise::Stats& stats, bool alone) {
   residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
   residence_.left += items.gone.items;
   residence_.never_drawn += items.gone.never_drawn;
-  // A limiter that holds writers (not `alone`) lets them get at most room() steps ahead of the
-  // samplers, whose draws take the locks of all shards and evict.
+  // Shards evict too late while a thread holds their lock (I13). What is appended `alone` makes up
+  // for it. Else the limiter lets writers get at most room() steps ahead of the samplers, which
+  // lock all shards and evict.
   const std::uint64_t oldest =
       shared_.max_item_age() + (alone ? 0 : static_cast<std::uint64_t>(room()));
   expect(!bounds_age() || items.oldest <= oldest, Finding::TooOld,
          "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
              " allowed");
-  // Exhausted items are found but cannot be drawn. `arrivals` may have forgotten items that a
-  // remover kept.
+  // Episodes find exhausted items too, which stats.items omits, so buffers with such items are left
+  // out. Where removers keep items, `arrivals` may have forgotten some, so fewer may be found.
   if (items.all && !shared_.options.exhausts()) {
     expect(bounds_age() && shared_.options.guests == 0 ? items.present == stats.items
                                                        : items.present <= stats.items,
@@ -115,17 +117,17 @@ void ResidenceCheck::check_at_end(const reprise::Stats& stats, bool alone) {
 }
 
 void ResidenceCheck::check_all_turns() {
-  // Without either, a batch takes no items away from other samplers, and samplers wait without
-  // turns.
+  // Samplers wait by turns only if a batch takes something away from the others: the limiter's
+  // permission, or draws of a limited number.
   const bool draws_consume =
       shared_.strategies.may_hold_writers() || shared_.options.max_times_sampled != 0;
   check_turns(shared_.samplers, draws_consume, false, "samplers", residence_.samplers);
   check_turns(shared_.writers, true, true, "writers", residence_.writers);
 }
 
-/// A few waits in which others were let in more often are no fault: a thread may be let in and then
-/// wait for a mutex before it sees this, and a writer may wait for a chunk, where there are no
-/// turns.
+/// A few waits (8, and 2 %) in which the limiter let others go on too often are no fault, because a
+/// thread that may go on can wait for a mutex before it does. Neither are waits for a chunk, where
+/// there are no turns.
 void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                                  Residence::Waits& waits) {
   const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);

@@ -12,12 +12,12 @@ struct Residence {
   double oldest_drawn = 0.0;  ///< Age of the oldest item drawn, in capacities.
   double oldest = 0.0;        ///< Age of the oldest item at the end of a buffer, in capacities.
   double min_used = 1.0;      ///< Least share of the capacity in use after a buffer was full.
-  std::uint64_t drawn = 0;    ///< Drawn items of buffers that bound the age.
+  std::uint64_t drawn = 0;    ///< Items drawn from buffers in which the age is bounded.
   std::uint64_t drawn_too_old = 0;
   std::uint64_t left = 0;  ///< Items that have left.
   std::uint64_t never_drawn = 0;
-  /// Waits for the rate limiter: their number, and the most times that others were let in during
-  /// one.
+  /// Waits for the rate limiter: how many there were, and how often the limiter let other threads
+  /// go on during one wait, at most.
   struct Waits {
     std::uint64_t count = 0;
     std::uint64_t max_let_in = 0;
@@ -25,7 +25,8 @@ struct Residence {
 };
 
 /// Checks how old items become (I13), how much of the capacity is in use, which items are never
-/// drawn, and how often others were let in while a thread waited (I12). One thread.
+/// drawn, and how often the rate limiter let other threads go on while one waited (I12). One
+/// thread.
 ///
 /// Only `Fifo` without a limit of draws bounds ages. Other removers keep items that are drawn or
 /// have high priorities, and exhausted items leave before older ones.
@@ -45,16 +46,17 @@ class ResidenceCheck {
   void check_at_end(const reprise::Stats& stats, bool alone);
 
   /// Checks the sums over all buffers. A thread that is not scheduled while it holds a shard's lock
-  /// keeps the items of that shard, and makes others wait for the lock. So some items may be too
-  /// old for a while, but most drawn items are not.
+  /// keeps the items of that shard, and makes others wait for the lock. So for a while some items
+  /// may be too old: an eighth of the drawn ones, and a fixed number more, as a few prove nothing.
   static void check_totals(const Residence& residence, Findings& findings);
 
  private:
   void expect(bool holds, Finding finding, const std::string& words);
   [[nodiscard]] bool bounds_age() const;
-  /// The most items that may leave without having been drawn; none: there is no bound.
+  /// The most items that may leave without having been drawn; without a value there is no bound.
   [[nodiscard]] std::optional<double> max_undrawn() const;
-  /// `by_chunk`: some of the waits may have been for a chunk.
+  /// Checks the waits of `who`. `by_turns`: whoever waits longest goes on first. `by_chunk`: some
+  /// waits may have been for a free chunk instead, which are not by turns.
   void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
                    Residence::Waits& waits);
   /// The number of inserts that a rate limiter may let through beyond its balance.

@@ -18,8 +18,8 @@ class WindowCheck {
       : check_(check), may_cut_episodes_(may_cut), findings_(findings) {}
 
   /// Adds a finding for each wrong item. The span returned is valid until the next call.
-  /// `some_gone`: the batch may have rows without an item, as `gather` leaves them; these are
-  /// neither right nor a fault.
+  /// `some_gone`: the batch may have rows without an item, as `gather` leaves them. Such a row is
+  /// neither correct nor a finding.
   CheckedItems check(const reprise::Batch& batch, bool some_gone = false) {
     items_.assign(batch.size(), {});
     for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -9,16 +9,17 @@ enum class Finding : std::uint8_t {
   WrongWindow,       ///< A window whose rows, stack, return, discount or names do not match.
   WrongPriority,     ///< A probability that does not follow from the item's last priority.
   ZeroWeightDraw,    ///< A draw of an item whose priority is 0.
-  WrongOrder,        ///< Items in another order than the selector's, or one twice in a batch.
+  WrongOrder,        ///< Items in another order than the selector's, or twice in a batch.
   DrawnTooOften,     ///< An item drawn above its limit, or after its removal.
   TooOld,            ///< An item that should have left before others.
   NeverDrawn,        ///< An item that left, or missed a whole pass, before it was drawn.
-  PassedOver,        ///< A waiting call, before which too many later ones were let in.
+  PassedOver,        ///< A waiting call; the rate limiter let too many later calls go first.
   BrokenLimit,       ///< Counts beyond the bound of the rate limiter.
-  MisledRemover,     ///< The remover was told of, or asked about, chunks that it may not choose.
+  MisledRemover,     ///< A call of the remover that names a wrong chunk, or comes at a wrong time.
   AccountingError,   ///< Steps, items or updates that do not add up.
   MissedRefusal,     ///< A bad key or priority that an update did not refuse.
-  BrokenCheckpoint,  ///< A checkpoint that cannot be loaded, has wrong contents, or lacks some.
+  BrokenCheckpoint,  ///< A checkpoint that cannot be loaded, or whose contents are not the
+                     ///< buffer's.
   UnexpectedError,   ///< An exception or a hang.
 };
 inline constexpr std::size_t kFindings = 15;

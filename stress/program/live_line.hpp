@@ -13,8 +13,8 @@ struct Snapshot {
   std::uint64_t violations = 0;
 };
 
-/// Each `show` prints a line with the state of the run; `due` says when it is time for the next.
-/// One thread at a time.
+/// Each `show` prints a line with the state of the run; `due` says whether it is time for the next
+/// line. One thread at a time.
 class LiveLine {
  public:
   [[nodiscard]] bool due() const { return Clock::now() - shown_at_ >= std::chrono::seconds(2); }

@@ -20,8 +20,8 @@ void add_load(CLI::App& app, Options& o) {
   app.add_option("--learners", o.learners, "Threads that sample and update priorities")
       ->check(CLI::Range(0, 256));
   app.add_option("--guests", o.guests,
-                 "So many of the last actors, and of the last learners, attach to the buffer as "
-                 "another process does, and use it through shared memory and sockets")
+                 "How many of the actors, and of the learners, attach to the buffer as another "
+                 "process does, and use it through shared memory and sockets")
       ->check(CLI::Range(0, 4096));
   app.add_option("--environments", o.environments,
                  "Environments of each actor, which steps a part of them at a time by a "
@@ -39,14 +39,15 @@ void add_load(CLI::App& app, Options& o) {
   app.add_flag("--mutable-column", o.mutable_column,
                "Learners replace the values of a mutable column in the steps that they draw, while "
                "others read them: each value is whole and of its step");
-  app.add_flag("--hindsight", o.hindsight,
-               "Learners give the items that they draw goals that their episodes achieved: each is "
-               "the observation so many steps away; of sequences and n-step returns it means "
-               "nothing");
+  app.add_flag(
+      "--hindsight", o.hindsight,
+      "Learners give the items that they draw goals that their episodes achieved; each goal "
+      "has to be the observation at the distance told; without effect on sequences and "
+      "n-step returns");
   app.add_flag("--mixed", o.mixed,
-               "Learners draw by a MixedSampler whose two parts are the buffer, and update by it; "
-               "of what is drawn in an order, fresh, without replacement or in passes, or with "
-               "--max-times-sampled, it means nothing");
+               "Learners draw and update by a MixedSampler whose two parts are the buffer; without "
+               "effect if items are drawn in an order, fresh, without replacement or in passes, or "
+               "with --max-times-sampled");
   app.add_flag("--churn", o.churn,
                "Rounds of random length, each with a new buffer, some ended by close(); threads "
                "come and go, writers are destroyed in mid-episode, simulators throw, many keys "
@@ -95,23 +96,24 @@ void add_strategies(CLI::App& app, Options& o) {
                      "sample_to_insert_ratio:4,100,2000");
   app.add_option("--draws", o.draws,
                  "stratified, independent, without_replacement, epoch, or either: one of the first "
-                 "two by chance; of what is drawn in an order it means nothing, and epoch means "
-                 "either with --max-times-sampled");
-  app.add_option("--fresh", o.fresh,
-                 "Share of each batch that is items never drawn before; of what is drawn in an "
-                 "order, without replacement or in passes, or with --max-times-sampled, it means "
-                 "nothing")
+                 "two by chance; without effect if items are drawn in an order; with "
+                 "--max-times-sampled epoch means either");
+  app.add_option(
+         "--fresh", o.fresh,
+         "Share of each batch that is items never drawn before; without effect if items are "
+         "drawn in an order, without replacement or in passes, or with --max-times-sampled")
       ->check(CLI::Range(0.0F, 1.0F));
   app.add_option("--max-times-sampled", o.max_times_sampled,
                  "Draws after which an item is not drawn any more; 0: no limit, or 1 with a queue, "
                  "which needs one");
-  app.add_option("--max-staleness", o.max_staleness,
-                 "Versions of the policy that an item may be behind: steps have versions, and "
-                 "learners raise theirs to the middle one of some batches; none: no limit");
+  app.add_option(
+      "--max-staleness", o.max_staleness,
+      "How many versions of the policy an item may be behind; steps have versions, and at "
+      "times a learner raises the policy's to the middle one of its batch; none: no limit");
   app.add_option(
       "--set-alpha-every", o.set_alpha_every,
-      "The first learner changes the exponent of priorities after so many of its "
-      "batches, while others draw and update; 0: never. Of --selector proportional alone");
+      "The first learner changes the exponent of priorities each time it has drawn so many "
+      "batches, while others draw and update; 0: never. Only with --selector proportional");
 }
 
 void check_strategies(const Options& o) {

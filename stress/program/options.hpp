@@ -43,7 +43,7 @@ struct Options {
   std::string checkpoint_path;
 };
 
-/// Exit status of a program that was called wrongly.
+/// Exit status of a program that was called with bad options.
 inline constexpr int kBadUsage = 2;
 
 struct ParsedOptions {

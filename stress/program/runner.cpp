@@ -15,7 +15,8 @@ void run(const Options& options, Tally& tally) {
   };
   std::uint32_t round = 0;
   for (double left = options.seconds; options.churn && left > 0.0; left = left_seconds()) {
-    const double length = std::min(left, 0.02 + 1e-3 * static_cast<double>(rng.below(400)));
+    constexpr double kShortest = 0.02;  // In seconds.
+    const double length = std::min(left, kShortest + 1e-3 * static_cast<double>(rng.below(400)));
     Round(options, round++, tally, live)
         .run_churn(
             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),

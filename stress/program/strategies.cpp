@@ -56,7 +56,8 @@ const auto& find(const Table& table, const char* option, std::string_view wanted
   return *found;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
+/// The values of a text such as "name:value,value".
+std::vector<std::string_view> values_in(std::string_view text) {
   std::vector<std::string_view> parts;
   for (std::size_t at = text.find(':'); at != std::string_view::npos;) {
     const std::size_t next = text.find(',', at + 1);
@@ -86,12 +87,12 @@ reprise::OptionValue value_of(const char* option, const reprise::StrategyOption&
       described.value);
 }
 
-/// The class of the checks that a selector belongs to.
+/// The rule by which the checks judge the draws of a selector.
 DrawRule draw_rule_of(std::string_view selector) {
   const auto& kind = find(reprise::selectors(), "--selector", selector,
                           [](const auto& entry) { return command_name(entry.name()); });
   const DrawRule draw_rule = reprise::test::draw_rule_of(kind.name());
-  // No priority of this program is above 1, and this selector counts lower ones as 1.
+  // A Clipped selector takes priorities below 1 for 1, and this program gives none above 1.
   return draw_rule == DrawRule::Clipped ? DrawRule::Uniform : draw_rule;
 }
 
@@ -106,7 +107,7 @@ Family strategy_of(const char* option, std::string_view text,
                    const Named& defaults = {}) {
   const auto& kind = find(kinds, option, text.substr(0, text.find(':')),
                           [](const auto& entry) { return command_name(entry.name()); });
-  const std::vector<std::string_view> parts = split(text);
+  const std::vector<std::string_view> parts = values_in(text);
   if (parts.size() > kind.options().size()) {
     throw std::invalid_argument(std::string(option) + " is '" + std::string(text) +
                                 "'; allowed: at most " + std::to_string(kind.options().size()) +
@@ -145,8 +146,8 @@ reprise::Window window_of(const Options& options) {
   return window;
 }
 
-/// The ratio of samples to inserts if none is given. With a limit of draws it is half of the
-/// highest ratio that the limit allows.
+/// The ratio of samples to inserts if the options give none. With a limit of draws it is half of
+/// the highest ratio that the limit allows.
 double feasible_ratio(const Options& o, const WindowRule& rule) {
   constexpr double kUsual = 4.0;
   const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;
@@ -162,6 +163,7 @@ reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window)
                    {"size", std::max(o.batch, o.capacity_steps / 2)}});
   if (auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
       ratio != nullptr && ratio->error_buffer == 0.0) {
+    // Well above the least that the limiter demands for batches of this size.
     ratio->error_buffer =
         2.0 * static_cast<double>(o.batch) + 8.0 * ratio->samples_per_insert + 1.0;
   }
@@ -184,7 +186,7 @@ Strategies strategies_of(const Options& options) {
         return std::string_view(entry.name);
       }).draws;
   if (draws == reprise::Draws::Epoch && (in_order(draw_rule) || options.max_times_sampled != 0)) {
-    draws.reset();  // The selector refuses passes; every combination has to run.
+    draws.reset();  // The buffer refuses such passes, but stress/grid has to run every combination.
   }
   const reprise::Window window = window_of(options);
   const bool independent_draws = !in_order(draw_rule) && options.max_times_sampled == 0 &&

@@ -19,7 +19,7 @@ struct Strategies {
   reprise::Remover remover;
   reprise::Window window;
   reprise::RateLimiter limiter;
-  /// How batches are drawn; none: each batch chooses at random between stratified and independent.
+  /// How batches are drawn. Without a value each batch is stratified or independent at random.
   std::optional<reprise::Draws> draws;
   float fresh = 0.0F;      ///< Share of fresh items in each batch; 0 if the draws allow none.
   bool mixed = false;      ///< Whether batches have two parts.

@@ -120,7 +120,7 @@ class Actor {
     return true;
   }
 
-  /// Whether the actor repeats the commit of a step after a commit that did not take it.
+  /// Whether the actor commits the step `next` again, after a commit that ended with `status`.
   bool should_retry(reprise::CommitStatus status, const StepName& next) {
     shared_.check(status);
     if (status == reprise::CommitStatus::Closed) {
@@ -149,7 +149,7 @@ class Actor {
     write_garbage(writer);
     throw SimulatorError();
   }
-  /// Writes a part of a step that is never committed, so no batch may ever show it.
+  /// Writes a part of a step that is never committed, so no batch may ever show that part.
   void write_garbage(reprise::Writer& writer) {
     for (const reprise::AnyField field : shared_.world.fields()) {
       const bool observation = field.role() == reprise::Role::Observation;

@@ -10,9 +10,9 @@
 
 namespace stress {
 
-/// Saves a buffer while it is used, and while all threads stand still. It loads each checkpoint
-/// into another buffer and checks the items of that buffer, and if all threads stand still also
-/// their priorities.
+/// Saves a buffer while it is used, and while all threads stand still. Each checkpoint is loaded
+/// into another buffer, whose items are checked, and if all threads stand still also their
+/// priorities.
 ///
 /// One thread calls `save_repeatedly`, another one `check_quiescent`.
 class Checkpoints {
@@ -62,7 +62,7 @@ class Checkpoints {
     }
   }
 
-  // All are relaxed: the counts are read after the threads have ended, or for display.
+  // The counts are relaxed: they are read after the threads have ended, or for display.
   std::atomic<std::uint64_t> saved = 0;
   std::atomic<std::uint64_t> items = 0;  ///< Items drawn from loaded buffers and checked.
   std::atomic<std::uint64_t> keys = 0;  ///< Keys from before a save that were valid after its load.
@@ -209,8 +209,8 @@ class Checkpoints {
     }
   }
 
-  /// Draws most items of positive weight, each once, and sets `each_once`. If the buffer has more
-  /// than `kMaxBatchItems` items, it draws `kMaxBatchItems` with replacement and clears it.
+  /// Draws most items of positive weight, each once, and sets `each_once`. From a buffer with more
+  /// than `kMaxBatchItems` items, draws `kMaxBatchItems` with replacement and clears `each_once`.
   static reprise::SampleResult sample_all(const Shared& loaded, reprise::Sampler& sampler,
                                           bool& each_once) {
     const std::size_t item_count = loaded.replay.stats().items;

@@ -20,7 +20,7 @@ class Learner {
   using Code = reprise::SampleStatus::Code;
 
   /// `number` is the index among the learners. The last learner is the conductor's: it draws only
-  /// while all others stand still, and updates the items of all.
+  /// while all others stand still, and updates the items of all learners.
   Learner(Shared& shared, std::size_t number)
       : shared_(shared),
         options_(shared.options),
@@ -196,7 +196,7 @@ class Learner {
     return Code::Ok;
   }
 
-  /// Reports completed passes to `arrivals`; `since` is its count before the draw.
+  /// Reports completed passes to `arrivals`; `since` is the count of arrivals before the draw.
   void count_passes(std::uint64_t passes, std::uint64_t since) {
     if (passes != passes_) {
       shared_.arrivals.pass_completed(pass_since_);
@@ -246,7 +246,7 @@ class Learner {
     shared_.exponent.store(other, std::memory_order_relaxed);
   }
 
-  /// Index of the exponent in force; none if another thread may be changing it.
+  /// Index of the exponent in force, without a value if another thread may be changing it.
   [[nodiscard]] std::optional<std::size_t> exponent() const {
     const bool other_changes_it = options_.set_alpha_every != 0 && learner_.value_or(0) != 0;
     return other_changes_it ? std::nullopt
@@ -287,8 +287,8 @@ class Learner {
   }
 
   /// Relabels the items with goals. Each goal has to be the observation at the reported distance in
-  /// the item's episode. While all other threads stand still no item is gone, so each gets a goal,
-  /// and no drawn item may begin at a final goal.
+  /// the item's episode. While all other threads stand still no item is gone, so each gets a goal.
+  /// A final goal is the observation behind an episode's last step, where no drawn item begins.
   void check_goals(CheckedItems items) {
     const reprise::AnyField field = shared_.world.name_field();
     const std::size_t bytes = shared_.world.bytes(field);
@@ -399,7 +399,7 @@ class Learner {
     changes_.push_back(what);
   }
 
-  /// Keeps the first keys, and a few of the later ones in place of others, so that some grow old.
+  /// Keeps the first keys, and later a few in place of kept ones, so that some grow old.
   void keep(const KeptKey& key) {
     if (state_.kept.size() < kKept) {
       state_.kept.push_back(key);
@@ -422,8 +422,8 @@ class Learner {
     if (rng_.one_in(kBadUpdateOneIn) && !refuses_bad_update()) {
       shared_.findings.add(Finding::MissedRefusal, "an update with a bad key or priority");
     }
-    // All draws of these items are counted, so their keys must be stale. More may be stale, because
-    // another learner may not have counted a last draw yet.
+    // All draws of exhausted items are counted, so their keys must be stale. More keys may be
+    // stale, because another learner may not have counted an item's last draw yet.
     const std::size_t exhausted = shared_.draw_counts.exhausted(keys_);
     const auto result = apply(keys_, priorities_);
     count(state_.applied, result.applied);

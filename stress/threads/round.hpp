@@ -210,11 +210,11 @@ class Round {
   }
 
   template <class Condition>
-  void wait_until(Condition condition, Clock::duration max_let_in) {
+  void wait_until(Condition condition, Clock::duration longest) {
     const Clock::time_point start = Clock::now();
     std::uint64_t seen = 0;
     Clock::time_point moved = start;
-    while (!condition() && Clock::now() - start < max_let_in) {
+    while (!condition() && Clock::now() - start < longest) {
       std::this_thread::sleep_for(kTick);
       show();
       const std::uint64_t now = committed() + batches();
@@ -264,8 +264,8 @@ class Round {
 
   reprise::Stats verify(Learner& conductor) {
     // check_limit comes first, because the conductor's draws make room and would hide an excess.
-    // stats() ingests everything, because steps ingested after the first draw could evict its
-    // items.
+    // stats() ingests everything, because steps that are ingested after a draw could evict the
+    // items drawn.
     account_.check_limit(shared_.stats());
     conductor.check_whole_order();
     static_cast<void>(conductor.cycle());
@@ -286,8 +286,8 @@ class Round {
     }
   }
 
-  /// Appends with a single actor until all items of before are evicted. Returns false without
-  /// appending if the limiter could hold the actor, or the actor is a guest.
+  /// Appends with a single actor until all items that the buffer has now are evicted. Returns false
+  /// without appending if the limiter could hold the actor, or the actor is a guest.
   bool append_alone() {
     if (shared_.strategies.may_hold_writers() || shared_.is_guest_actor(0)) {
       return false;
@@ -305,7 +305,7 @@ class Round {
   void finish(Learner* conductor) {
     join(conductor == nullptr ? "a thread does not end after close()" : "a thread does not end");
     if (conductor == nullptr && serving_.joinable()) {
-      serving_.join();  // Nobody asks this thread to stop: it ends with the buffer.
+      serving_.join();  // Nobody asks this thread to stop, as it ends with the buffer.
     }
     residence_.check_all_turns();
     if (conductor != nullptr) {

@@ -33,7 +33,8 @@ reprise::Options buffer_options(const Options& options, const Strategies& strate
   return result;
 }
 
-/// Chooses the fields of a buffer. With churn, rounds take turns with four kinds.
+/// Chooses the kind of fields that a buffer has. With churn, the four kinds follow each other from
+/// round to round.
 std::uint64_t kind_of(const Options& options, const Episodes& episodes) {
   return options.churn ? (episodes.round() + options.seed) % 4 : 0;
 }
@@ -58,11 +59,11 @@ Shared::Shared(const Options& o, const Episodes& e, Findings& f)
       slots_per_shard(slots / replay.options().shards),
       draw_counts(slots, o.max_times_sampled, strategies.fresh > 0.0F, f),
       arrivals(e, windows, std::max<std::uint64_t>(2 * max_item_age(), 1U << 17U), max_item_age()) {
-  // While a sampler waits, each other one may finish the batch under way, and one that it waited
-  // for.
+  // While a sampler waits, each other one may finish the batch under way, and a batch for which it
+  // stood in line before.
   samplers.max_allowed = 2 * (std::max<std::size_t>(o.learners, 1) - 1);
-  // While a writer waits, each other one may use the inserts it booked, those of an earlier turn,
-  // and those that a departed writer gave back.
+  // While a writer waits, each other one may use three blocks of inserts: the one it has booked,
+  // the one for which it stood in line before, and one that a departed writer gave back.
   writers.max_allowed = static_cast<std::uint64_t>(3.0 * (max_writers() - 1.0) *
                                                    block_size(strategies.limiter, max_writers()));
 }
@@ -77,7 +78,8 @@ reprise::WriterOptions Shared::writer_options(bool short_timeout, WaitWatch& wat
 
 reprise::SamplerOptions Shared::sampler_options(std::uint64_t seed, float fresh) {
   reprise::SamplerOptions options{.seed = seed, .fresh = fresh};
-  // Half of the samplers gather in parallel even if there is little to gather.
+  // Half of the samplers gather in parallel even if there is little to gather. ThreadSanitizer does
+  // not see how the threads of oneTBB are ordered, so under it no sampler does.
   if (reprise::test::kThreadSanitizer || seed % 2 == 0) {
     options.parallel_gather_bytes = std::numeric_limits<std::size_t>::max();
   } else {

@@ -65,7 +65,7 @@ struct Shared {
            may_cut.load(std::memory_order_acquire);
   }
 
-  /// Appends the priorities that the commit of this step needs for the items it decides; none if
+  /// Appends the priorities of the items whose windows the commit of this step completes, unless
   /// the episode gives no priorities.
   void add_priorities(const StepName& step, const Episode& episode, std::vector<float>& to) const {
     const std::uint32_t steps = step.position + 1;
@@ -134,8 +134,8 @@ struct Shared {
       throw;
     }
   }
-  /// Waits until at most half of the writers are in use. Writers of guests that left stay while
-  /// their steps wait for the rate limiter. Returns false if the run ends.
+  /// Waits until at most half of the writers that the buffer allows are in use. Writers of guests
+  /// that left stay while their steps wait for the rate limiter. Returns false if the run ends.
   [[nodiscard]] bool wait_for_free_writers() {
     while (replay.stats().writers > replay.options().max_writers / 2) {
       if (stop.load(std::memory_order_relaxed) || closing.load(std::memory_order_relaxed)) {
@@ -153,7 +153,7 @@ struct Shared {
   }
 
   /// `short_timeout`: the writer waits for room only briefly. If the rate limiter may hold writers,
-  /// all of them have a timeout, because a writer can stand still only between calls.
+  /// each writer has a timeout, because it can stand still for a check only between calls.
   [[nodiscard]] reprise::WriterOptions writer_options(bool short_timeout, WaitWatch& watch) const;
   [[nodiscard]] static reprise::SamplerOptions sampler_options(std::uint64_t seed, float fresh);
 

@@ -84,7 +84,8 @@ class VectorActor {
     return true;
   }
 
-  /// Commits a step of each chosen environment. False: a step was not taken, and the life ends.
+  /// Commits a step of each chosen environment. Returns false if the life ends before all are
+  /// taken.
   bool step(reprise::VectorWriter& writers) {
     writers.choose(chosen_);
     ends_.clear();
@@ -161,7 +162,7 @@ class VectorActor {
     }
   }
 
-  /// Counts the steps that a commit took. If it found no room, it may have taken only some of them.
+  /// Counts the steps that a commit took. A commit that found no room may have taken only some.
   void count_taken_steps(reprise::VectorWriter& writers) {
     std::uint64_t count = 0;
     for (std::size_t row = 0; row < chosen_.size(); ++row) {

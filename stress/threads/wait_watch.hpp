@@ -9,9 +9,9 @@
 
 namespace stress {
 
-/// Counts how often other writers (or other samplers) were let in while one waited for the rate
-/// limiter (I12). Any thread. All accesses are relaxed, because the counts need not be of the same
-/// moment.
+/// Counts how often the rate limiter let in other writers (or samplers), which means that it let
+/// them go on, while one waited (I12). Any thread. All accesses are relaxed, because the counts
+/// need not be of the same moment.
 struct Turns {
   std::uint64_t max_allowed = 0;  ///< How often others may be let in during one wait.
   std::atomic<std::uint64_t> let_in = 0;
