@@ -2,6 +2,8 @@
 
 #include "testing/library.hpp"
 
+#include <unordered_set>
+
 namespace stress {
 namespace {
 
@@ -30,6 +32,7 @@ PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategie
     : learners_(std::max<std::size_t>(options.learners, 1)),
       reach_(WindowRule(strategies.window).full_length()),
       draw_rule_(strategies.draw_rule),
+      shards_(options.shards),
       slots_per_shard_(slots_per_shard),
       findings_(findings),
       order_(strategies.draw_rule, options.max_times_sampled == 1, findings) {
@@ -82,15 +85,26 @@ void PriorityCheck::check_range(const Drawn& drawn) {
 }
 
 void PriorityCheck::check_weights(const Drawn& drawn, std::optional<std::size_t> exponent) {
-  // Draws under one lock are sorted by slot, so a lower slot means that a shard was locked again.
-  const auto slot = [&](std::size_t i) { return drawn.keys()[i].slot(); };
   check_zeros(drawn, {0, drawn.fresh});
-  std::size_t begin = drawn.fresh;
-  for (std::size_t i = begin + 1; i <= drawn.size(); ++i) {
-    if (i == drawn.size() || i == drawn.second_part ||
-        (!drawn.is_snapshot &&
-         (slot(i) < slot(i - 1) || slot(i) / slots_per_shard_ != slot(begin) / slots_per_shard_))) {
-      check_run(drawn, {begin, i}, exponent);
+  if (drawn.second_part > drawn.fresh) {
+    check_part(drawn, {drawn.fresh, drawn.second_part}, exponent);
+  }
+  check_part(drawn, {std::max(drawn.fresh, drawn.second_part), drawn.size()}, exponent);
+}
+
+void PriorityCheck::check_part(const Drawn& drawn, Run part, std::optional<std::size_t> exponent) {
+  const auto slot = [&](std::size_t i) { return drawn.keys()[i].slot(); };
+  const auto shard = [&](std::size_t i) { return slot(i) / slots_per_shard_; };
+  std::unordered_set<std::size_t> shards;
+  for (std::size_t i = part.begin; i < part.end; ++i) {
+    shards.insert(shard(i));
+  }
+  const bool may_be_two_locks = !drawn.is_snapshot && shards.size() < shards_;
+  // Draws under one lock are sorted by slot, so a lower slot means that a shard was locked again.
+  for (std::size_t begin = part.begin, i = begin + 1; begin < part.end; ++i) {
+    if (i == part.end ||
+        (!drawn.is_snapshot && (slot(i) < slot(i - 1) || shard(i) != shard(i - 1)))) {
+      check_run(drawn, {begin, i}, exponent, may_be_two_locks);
       begin = i;
     }
   }
@@ -141,11 +155,18 @@ PriorityCheck::Level PriorityCheck::known_level(reprise::ItemKey key, const Chec
   return updated ? updated : known_first_level(item, reach_);
 }
 
-void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent) {
+void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent,
+                              bool may_be_two_locks) {
   check_zeros(drawn, run);
-  Misfits least = misfits(drawn, run, exponent.value_or(0));
+  const auto misfits_with = [&](std::size_t e) {
+    const Misfits found = misfits(drawn, run, e);
+    const bool fits_two_locks =
+        may_be_two_locks && misfits(drawn, {found.index, run.end}, e).count == 0;
+    return fits_two_locks ? Misfits() : found;
+  };
+  Misfits least = misfits_with(exponent.value_or(0));
   for (std::size_t e = 1; !exponent && least.count != 0 && e < kAlphas.size(); ++e) {
-    Misfits other = misfits(drawn, run, e);
+    Misfits other = misfits_with(e);
     if (other.count < least.count) {
       least = std::move(other);
     }
@@ -178,6 +199,7 @@ PriorityCheck::Misfits PriorityCheck::misfits(const Drawn& drawn, Run run,
     const double ratio = rate / weight_of_level_[exponent][*level];
     reference = known++ == 0 ? ratio : reference;
     if (!(std::abs(ratio - reference) <= kTolerance * reference) && found.count++ == 0) {
+      found.index = i;
       found.first = describe_key(drawn.keys()[i]) + ", item " + std::to_string(i) + " of [" +
                     std::to_string(run.begin) + ", " + std::to_string(run.end) + "), level " +
                     std::to_string(*level) + ": its weight is " +

@@ -49,16 +49,23 @@ class PriorityCheck {
   void check_weights(const Drawn& drawn, std::optional<std::size_t> exponent);
   /// Checks probabilities of a selector that draws by rank, while nobody changes priorities.
   void check_ranks(const Drawn& drawn);
-  /// The draws [begin, end) of a batch, which were made under one lock.
+  /// The draws [begin, end) of a batch. Usually they were made under one lock.
   struct Run {
     std::size_t begin = 0;
     std::size_t end = 0;
   };
-  void check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent);
+  /// Checks the draws of one call by the runs that were made under one lock each.
+  void check_part(const Drawn& drawn, Run part, std::optional<std::size_t> exponent);
+  /// `may_be_two_locks`: the shard may have been locked once more for the last draws of the run,
+  /// with another total, because a shard that is missing in the call's draws was found empty, and
+  /// its draws were made again among the others.
+  void check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent,
+                 bool may_be_two_locks);
   void check_zeros(const Drawn& drawn, Run run);
   /// Items of a run whose probabilities are not in proportion to the weights of an exponent.
   struct Misfits {
     std::size_t count = 0;
+    std::size_t index = 0;  ///< The first of them in the batch, of which `first` tells.
     std::string first;
   };
   [[nodiscard]] Misfits misfits(const Drawn& drawn, Run run, std::size_t exponent) const;
@@ -68,6 +75,7 @@ class PriorityCheck {
   const std::size_t learners_;
   const std::uint32_t reach_;
   const DrawRule draw_rule_;
+  const std::size_t shards_;
   const std::size_t slots_per_shard_;
   Findings& findings_;
   /// The weight of each level, for each exponent.
