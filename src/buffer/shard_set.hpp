@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -118,6 +119,29 @@ class ShardSet {
    private:
     ShardSet& set_;
   };
+
+  /// Calls work(s, shard) under the lock of each shard s of which wanted(s) holds. Shards whose
+  /// lock is free come first, so threads that visit all shards at once do not queue behind each
+  /// other.
+  template <class Wanted, class Work>
+  void visit(const Wanted& wanted, const Work& work) REPRISE_UNCHECKED {
+    std::bitset<kMaxShards> busy;
+    for (std::size_t s = 0; s < size(); ++s) {
+      if (!wanted(s)) {
+        continue;
+      }
+      if (shards_[s]->mutex.try_lock()) {
+        work(s, *Lock(*this, s, std::adopt_lock));
+      } else {
+        busy.set(s);
+      }
+    }
+    for (std::size_t s = 0; busy.any() && s < size(); ++s) {
+      if (busy.test(s)) {
+        work(s, *Lock(*this, s));
+      }
+    }
+  }
 
   /// Ingests the chunks on the doorbell lists (chunks with new rows), a bounded number per shard.
   /// For samplers and updates.

@@ -29,7 +29,9 @@ struct Block {
   Block() noexcept {}
 
   std::array<float, kBlock> weights;
-  std::array<std::uint32_t, kBlock> shards;
+  // Where each shard's keys begin and end; both 0 if there are none.
+  std::array<std::uint32_t, kMaxShards> begins;
+  std::array<std::uint32_t, kMaxShards> ends;
   std::array<std::uint32_t, kBlock> leaves;
   std::optional<std::array<ItemKey, kBlock>> sorted;
   std::array<float, kBlock> priorities;  ///< The priorities of `sorted`.
@@ -39,28 +41,34 @@ struct Block {
 /// one wins. Nothing is moved if they are grouped already, as the keys of a batch are.
 void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
            const ShardSet& shards, Block& block) noexcept {
-  bool sorted_by_shard = true;
-  std::uint32_t previous = 0;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    block.shards[i] = shards.index_of_slot(keys[i].slot());
-    sorted_by_shard &= block.shards[i] >= previous;
-    previous = block.shards[i];
+  std::fill_n(block.begins.begin(), shards.size(), 0);
+  std::fill_n(block.ends.begin(), shards.size(), 0);
+  bool grouped = true;
+  std::uint32_t last = kMaxShards;
+  for (std::uint32_t i = 0; i < keys.size(); ++i) {
+    const std::uint32_t shard = shards.index_of_slot(keys[i].slot());
+    if (shard != last) {
+      grouped &= block.ends[shard] == 0;
+      block.begins[shard] = i;
+    }
+    block.ends[shard] = i + 1;
+    last = shard;
   }
-  if (sorted_by_shard) {
+  if (grouped) {
     return;
   }
-  std::array<std::uint32_t, kMaxShards + 1> next{};  // The place of each shard's next key.
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    ++next[block.shards[i] + 1];
+  std::fill_n(block.ends.begin(), shards.size(), 0);
+  for (const ItemKey key : keys) {
+    ++block.ends[shards.index_of_slot(key.slot())];
   }
-  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::exclusive_scan(block.ends.begin(), block.ends.begin() + shards.size(), block.begins.begin(),
+                      0U);
+  std::copy_n(block.begins.begin(), shards.size(), block.ends.begin());
   block.sorted.emplace();
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::uint32_t shard = shards.index_of_slot(keys[i].slot());
-    const std::uint32_t to = next[shard]++;
+    const std::uint32_t to = block.ends[shards.index_of_slot(keys[i].slot())]++;
     (*block.sorted)[to] = keys[i];
     block.priorities[to] = priorities[i];
-    block.shards[to] = shard;
   }
   keys = std::span(*block.sorted).first(keys.size());
   priorities = std::span(block.priorities).first(keys.size());
@@ -186,21 +194,18 @@ UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
     std::span<const float> raw = priorities.subspan(done, count);
     group(grouped, raw, shards, block);
     weigh(rule, raw, std::span(block.weights).first(count));
-    for (std::size_t begin = 0; begin < count;) {
-      const std::uint32_t s = block.shards[begin];
-      const auto end = static_cast<std::size_t>(
-          std::upper_bound(block.shards.begin() + begin, block.shards.begin() + count, s) -
-          block.shards.begin());
-      const ShardSet::Lock shard(shards, s);
-      const std::span<float> weights = std::span(block.weights).subspan(begin, end - begin);
+    const auto has_keys = [&](std::size_t s) { return block.ends[s] > block.begins[s]; };
+    shards.visit(has_keys, [&](std::size_t s, shard::LockedShard& shard) {
+      const std::uint32_t begin = block.begins[s];
+      const std::uint32_t size = block.ends[s] - begin;
+      const std::span<float> weights = std::span(block.weights).subspan(begin, size);
       // An exponent that was set since the weights were computed stays while the lock is held.
       if (core.selectors().alphas_set() != alphas_set) {
-        weigh(rule, raw.subspan(begin, end - begin), weights);
+        weigh(rule, raw.subspan(begin, size), weights);
       }
-      applied += shard->update(selector, grouped.subspan(begin, end - begin), weights,
-                               std::span(block.leaves).first(end - begin));
-      begin = end;
-    }
+      applied += shard.update(selector, grouped.subspan(begin, size), weights,
+                              std::span(block.leaves).first(size));
+    });
   }
   const UpdateResult result{applied, keys.size() - applied};
   core.counters.applied_updates.fetch_add(result.applied, std::memory_order_relaxed);

@@ -11,7 +11,10 @@
 namespace reprise::sampler {
 
 WeightedDraw::WeightedDraw(buffer::ShardSet& shards, std::size_t selector)
-    : DrawPlan(shards, selector), shares_(shards.size()), counts_(shards.size()) {}
+    : DrawPlan(shards, selector),
+      shares_(shards.size()),
+      counts_(shards.size()),
+      begins_(shards.size()) {}
 
 void WeightedDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
@@ -26,28 +29,14 @@ DrawPlan::Outcome WeightedDraw::draw(Drawing& drawing, base::Random& random) {
     return without_weight();
   }
   const std::size_t before = drawing.runs.size();
-  const std::size_t n = drawing.slots.size();
-  bool first_round = true;
-  for (; drawing.done() < n; first_round = false) {
-    // Shards that were empty in the first round have a share of 0 now, so the others are scaled up.
-    const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
-    bool failed = !(sum > 0.0);
-    if (!failed) {
-      for (double& share : shares_) {
-        share /= sum;
-      }
-      const bool stratified = first_round && drawing.draws == Draws::Stratified;
-      select::allot(shares_, stratified, random, positions_,
-                    std::span(fractions_).first(n - drawing.done()), counts_);
-      draw_round(drawing);
-      // A shard that gave draws in the first round is empty now, so their probabilities would be
-      // wrong.
-      failed = !first_round && drawing.done() < n;
-    }
-    if (failed) {
-      drawing.give_back(shards_, before);
-      return Outcome::Retry;
-    }
+  draw_round(drawing, drawing.draws, random);
+  // The share of each shard that was found empty is 0 now, so the others make its draws.
+  draw_round(drawing, Draws::Independent, random);
+  if (drawing.done() < drawing.slots.size()) {
+    // Another shard has lost its items. If it gave draws in the first round, these would have wrong
+    // probabilities.
+    drawing.give_back(shards_, before);
+    return Outcome::Retry;
   }
   report(drawing, before);
   return Outcome::Drawn;
@@ -71,24 +60,29 @@ bool WeightedDraw::read_hints() noexcept {
   return true;
 }
 
-/// Makes the draws of `counts_`. Locks each shard that has any once.
-void WeightedDraw::draw_round(Drawing& drawing) {
-  std::size_t next = 0;
-  for (std::size_t s = 0; s < counts_.size(); ++s) {
-    const std::size_t count = counts_[s];
-    if (count == 0) {
-      continue;
-    }
-    shard::Drawn drawn;
-    {
-      const buffer::ShardSet::Lock shard(shards_, s);
-      drawn = shard->draw(selector_, std::span(fractions_).subspan(next, count),
-                          drawing.slots.sub(drawing.done(), count));
-    }
-    next += count;
-    shares_[s] = drawn.items == 0 ? 0.0 : shares_[s];
-    drawing.add(s, drawn);
+/// Allots the draws that are still to be made to the shards by their shares, and makes them. Locks
+/// each shard that has any once. Draws that fall on an empty shard are not made, and its share is 0
+/// then.
+void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& random) {
+  const std::size_t left = drawing.slots.size() - drawing.done();
+  const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+  if (left == 0 || !(sum > 0.0)) {
+    return;
   }
+  for (double& share : shares_) {
+    share /= sum;
+  }
+  select::allot(shares_, draws == Draws::Stratified, random, positions_,
+                std::span(fractions_).first(left), counts_);
+  std::exclusive_scan(counts_.begin(), counts_.end(), begins_.begin(), std::size_t{0});
+  shards_.visit([this](std::size_t s) { return counts_[s] != 0; },
+                [&](std::size_t s, shard::LockedShard& shard) {
+                  const auto fractions = std::span(fractions_).subspan(begins_[s], counts_[s]);
+                  const shard::Drawn drawn = shard.draw(
+                      selector_, fractions, drawing.slots.sub(drawing.done(), counts_[s]));
+                  shares_[s] = drawn.items == 0 ? 0.0 : shares_[s];
+                  drawing.add(s, drawn);
+                });
 }
 
 /// Writes P = share of the shard * (weight / locked total). Draws that fell on an empty shard are

@@ -18,7 +18,7 @@ class WeightedDraw final : public DrawPlan {
 
  private:
   [[nodiscard]] bool read_hints() noexcept;
-  void draw_round(Drawing& drawing);
+  void draw_round(Drawing& drawing, Draws draws, base::Random& random);
   void report(const Drawing& drawing, std::size_t before) noexcept;
 
   // Scratch, one element per draw.
@@ -27,6 +27,7 @@ class WeightedDraw final : public DrawPlan {
   // One element per shard.
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
+  std::vector<std::size_t> begins_;  ///< Index in `fractions_` of the first draw of each shard.
 };
 
 }  // namespace reprise::sampler

@@ -2,6 +2,7 @@
 
 #include "buffer/buffer_core.hpp"
 #include "limiter/wait.hpp"
+#include "testing/faults/lock_holder.hpp"
 #include "testing/fixtures/core_of.hpp"
 #include "testing/fixtures/wrapped_selector.hpp"
 #include "testing/test.hpp"
@@ -92,6 +93,25 @@ TEST(ShardSet, IngestsForWritersThatWaitForAChunkAndOnlyForThem) {
     line.append(4);
     { const ShardSet::LockAll all(shards); }
     EXPECT_EQ(shards[0].hints().items(), 5U);
+  }
+}
+
+TEST(ShardSet, VisitsShardsWhoseLockIsFreeBeforeItWaitsForTheOthers) {
+  NumberedBuffer line(test::SmallOptions{.shards = 4});
+  ShardSet& shards = core_of(line.replay)->shards();
+  test::LockHolder holder(shards[0].mutex);
+  std::vector<std::size_t> visited;
+  shards.visit([](std::size_t s) { return s != 2; },
+               [&](std::size_t s, const shard::LockedShard&) {
+                 EXPECT_TRUE(locked(shards[s].mutex));
+                 visited.push_back(s);
+                 if (visited.size() == 2) {
+                   holder.release();
+                 }
+               });
+  EXPECT_THAT(visited, testing::ElementsAre(1, 3, 0));
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    EXPECT_FALSE(locked(shards[s].mutex));
   }
 }
 

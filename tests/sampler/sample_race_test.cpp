@@ -127,6 +127,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
   set(2, 0.0F);
   Sampler sampler = line_.replay.sampler();
   LockHolder first(core_of(line_.replay)->shards()[0].mutex);
+  LockHolder second(core_of(line_.replay)->shards()[1].mutex);
   std::jthread learner([&] {
     const SampleResult batch =
         require_batch(sampler.sample(4096, {.beta = 1.0F, .normalise = Normalise::ByBuffer}));
@@ -135,6 +136,7 @@ TEST_F(WeightsThatVanish, OrShrinkMeanwhileGiveNoImportanceAboveOne) {
     }
   });
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
+  second.release();
   // The other items of this item's shard are now less likely than any item was before.
   const float heavy = 1000.0F;
   line_.replay.update_priorities(std::span(keys_[1]).first(1), std::span(&heavy, 1));
@@ -145,6 +147,7 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
   set(2, 0.0F);
   Sampler sampler = line_.replay.sampler();
   LockHolder first(core_of(line_.replay)->shards()[0].mutex);
+  LockHolder second(core_of(line_.replay)->shards()[1].mutex);
   std::jthread learner([&] {
     const SampleResult batch = require_batch(sampler.sample(6));
     for (const ItemKey key : batch->keys()) {
@@ -152,8 +155,9 @@ TEST_F(WeightsThatVanish, LeaveTheirShareToTheOthers) {
     }
     expect_whole_share(*batch);
   });
-  // Once the sampler waits for this lock, it has allotted half of the draws to each shard.
+  // Once the sampler waits for the first lock, it has allotted half of the draws to each shard.
   yield_while([&] { return core_of(line_.replay)->shards()[0].samplers_waiting.load() == 0; });
+  second.release();
   set(1, 0.0F);
   first.release();
 }
