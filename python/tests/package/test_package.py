@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import pydoc
 import re
+import shutil
 import subprocess
 import sys
 import typing
@@ -278,6 +279,13 @@ def test_arguments_are_described(method, words):
 def test_the_example_of_the_package_runs():
     lines = reprise.__doc__.split("    import numpy as np\n")[1].split("\nThreads:")[0]
     exec("import numpy as np\n" + inspect.cleandoc("    " + lines.lstrip()), {})
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="binutils are not installed")
+def test_the_module_exports_nothing_of_the_library():
+    command = ["nm", "-D", "--defined-only", reprise._reprise.__file__]
+    lines = subprocess.check_output(command, text=True).splitlines()
+    assert [line.split()[-1] for line in lines] == ["PyInit__reprise"]
 
 
 def test_version():

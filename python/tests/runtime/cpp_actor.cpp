@@ -1,5 +1,6 @@
 // A user's extension module, whose C++ threads append to a buffer made in Python.
 #include <reprise/replay_buffer.hpp>
+#include <reprise/strategy_kind.hpp>
 #include <reprise/writer.hpp>
 
 #include <nanobind/nanobind.h>
@@ -30,15 +31,29 @@ void act(reprise::ReplayBuffer& buffer, int steps) {
   }
 }
 
+reprise::ReplayBuffer& buffer_of(const nb::object& capsule) {
+  void* const buffer =
+      PyCapsule_GetPointer(capsule.ptr(), "reprise::ReplayBuffer " REPRISE_VERSION);
+  if (buffer == nullptr) {
+    throw nb::python_error();
+  }
+  return *static_cast<reprise::ReplayBuffer*>(buffer);
+}
+
+/// Whether `Refusal` catches what the selector's rule, whose code is the other module's, throws.
+bool alpha_is_refused(const nb::object& capsule, float alpha) {
+  try {
+    buffer_of(capsule).selector().set_alpha(alpha);
+  } catch (const reprise::Refusal&) {
+    return true;
+  }
+  return false;
+}
+
 class Actor {
  public:
   Actor(nb::object capsule, int steps) : capsule_(std::move(capsule)) {
-    auto* const buffer = static_cast<reprise::ReplayBuffer*>(
-        PyCapsule_GetPointer(capsule_.ptr(), "reprise::ReplayBuffer " REPRISE_VERSION));
-    if (buffer == nullptr) {
-      throw nb::python_error();
-    }
-    thread_ = std::thread([buffer, steps] { act(*buffer, steps); });
+    thread_ = std::thread([&buffer = buffer_of(capsule_), steps] { act(buffer, steps); });
   }
   ~Actor() { join(); }
   Actor(const Actor&) = delete;
@@ -59,6 +74,7 @@ class Actor {
 }  // namespace
 
 NB_MODULE(cpp_actor, module) {
+  module.def("alpha_is_refused", &alpha_is_refused, nb::arg("capsule"), nb::arg("alpha"));
   nb::class_<Actor>(module, "Actor")
       .def(nb::init<nb::object, int>(), nb::arg("capsule"), nb::arg("steps"))
       .def("join", &Actor::join);

@@ -66,5 +66,10 @@ def test_a_module_with_its_own_copy_of_the_library_counts_forks_with_the_buffers
     assert child.returncode == 5, child.stderr
 
 
+def test_an_exception_of_the_buffers_maker_is_caught_by_its_type():
+    assert cpp_actor.alpha_is_refused(made().capsule, -1.0)
+    assert not cpp_actor.alpha_is_refused(made().capsule, 0.5)
+
+
 def test_what_is_no_buffer_is_refused():
     refuses(ValueError, "PyCapsule_GetPointer", cpp_actor.Actor, np.zeros(1), 10)
