@@ -14,6 +14,8 @@ function(reprise_own_target target)
             -Wshadow
             $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
             $<$<BOOL:${REPRISE_WERROR}>:-Werror>
+            # Flags of a project that embeds reprise come before these, and NaN has to be seen.
+            -fno-fast-math
             # A fused multiply-add rounds once where two instructions round twice, so results would
             # depend on which instructions the machine has.
             -ffp-contract=off
