@@ -19,7 +19,7 @@ class Reprise(ConanFile):
     topics = ("reinforcement-learning", "replay-buffer", "machine-learning")
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False]}
-    default_options = {"shared": False}
+    default_options = {"shared": False, "boost/*:header_only": True}
     package_type = "library"
 
     def _source_tree(self):
