@@ -84,7 +84,7 @@ struct AttachOptions {
 ///
 /// Thread safety: every method from any thread. Lifetime: its writers and samplers may outlive it.
 /// Fork: as `ReplayBuffer`; a child has to attach anew. Waits: a host that runs answers within
-/// microseconds; for one that is stopped (`SIGSTOP`) calls wait up to 30 seconds, or until the stop
+/// microseconds; for a stopped host (`SIGSTOP`) calls wait up to 30 seconds, or until the stop
 /// token or hook of `AttachOptions` ends the wait. Calls that return something then throw
 /// `std::system_error`, with `std::errc::timed_out` or `operation_canceled`.
 class Guest {

@@ -53,11 +53,11 @@ struct HostOptions {
 /// full. A guest's sampler asks over a socket; the thread draws into memory that the guest has
 /// mapped.
 ///
-/// No guest can hold up the buffer or another guest: one that dies, at any instruction, leaves the
-/// steps that it has committed, and its episodes end as truncated at the last of them; one that is
-/// stopped stays as it is; one whose memory holds what no writer could have written loses its
-/// connection. A process of another user, of another version of reprise, or for which the host has
-/// no file descriptor left, is refused.
+/// No guest can hold up the buffer or another guest. A guest that dies, at any instruction, leaves
+/// the steps that it has committed, and its episodes end as truncated at the last of these steps. A
+/// stopped guest stays as it is. A guest whose memory holds what no writer could have written loses
+/// its connection. A process of another user, of another version of reprise, or for which the host
+/// has no file descriptor left, is refused.
 ///
 /// Thread safety: every method from any thread, but `run` from one at a time. Lifetime: may outlive
 /// the buffer, which then reads as closed; after `ReplayBuffer::restore` make another one.

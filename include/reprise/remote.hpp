@@ -48,8 +48,8 @@ struct PackerLanes {
   std::size_t longest_run = ~std::size_t{0};
 };
 
-/// Records the steps of its writers, and packs them for shards. It checks each step as the shards'
-/// buffers would; it has no buffer itself.
+/// Records the steps of its writers, and packs them for shards. A packer checks each step as the
+/// shards' buffers would; it has no buffer itself.
 ///
 /// Each shard has a lane. An episode goes to the lane that has had the fewest steps, so that even
 /// one writer fills all shards, and the oldest steps of each are about as old.
@@ -235,8 +235,8 @@ class ReplayShard {
                               WaitHook* hook = nullptr);
 
   /// Appends the first `most` of these shipments (`shipments_of`), each as `append`. Answers with
-  /// their outcomes; after one that failed, later ones of the same writer have the same outcome. A
-  /// shipment whose wait `hook` ends is `Kind::TimedOut`.
+  /// their outcomes; after a shipment that failed, later ones of the same writer have the same
+  /// outcome. A shipment whose wait `hook` ends is `Kind::TimedOut`.
   [[nodiscard]] Blob append_all(std::span<const std::byte> call,
                                 std::chrono::nanoseconds timeout = kNoTimeout,
                                 std::size_t most = ~std::size_t{0}, WaitHook* hook = nullptr);
@@ -329,8 +329,8 @@ class ShardClient {
   void answer(std::size_t shard, std::span<const std::byte> answer);
   /// Marks a shard as lost, because it is gone or you wait for it no longer: its answers are
   /// refused from now on. Its updates that are queued or under way become stale; but if it
-  /// `restarted`, they are queued for its successor. It is drawn from again once it has answered a
-  /// later request.
+  /// `restarted`, they are queued for its successor. The shard is drawn from again once it has
+  /// answered a later request.
   void lose(std::size_t shard, bool restarted = false);
 
   /// How far a batch is.
@@ -399,7 +399,7 @@ class ShardedLimiter {
   /// How many steps a writer may append now. If 0, ask again once something has changed.
   [[nodiscard]] std::size_t credit();
   /// Counts steps that are about to be appended, if they may be; otherwise returns false and counts
-  /// nothing. It takes the place of credit for users that append whole shipments.
+  /// nothing. `insert` takes the place of credit for users that append whole shipments.
   /// `std::invalid_argument` for more than error_buffer / samples_per_insert steps, which might
   /// never be let in. Samplers and shipments could wait for each other unless batch +
   /// samples_per_insert * steps is at most 2 * error_buffer.
@@ -407,8 +407,8 @@ class ShardedLimiter {
   /// Gives back credit that was not used, for example that of a lost writer.
   /// `std::invalid_argument` for more than is counted.
   void return_credit(std::size_t steps);
-  /// Whether a batch of n may be drawn; if so, it is counted. `std::invalid_argument` for one that
-  /// could never be admitted.
+  /// Whether a batch of n may be drawn; if so, it is counted. `std::invalid_argument` for a batch
+  /// that could never be admitted.
   [[nodiscard]] bool admit(std::size_t n);
   /// Takes back the count of draws that were not made. `std::invalid_argument` for more than is
   /// counted.

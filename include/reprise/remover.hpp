@@ -48,7 +48,7 @@ class ShardRemover {
 
   /// A chunk may be evicted from now on: its writer has filled it, and it has steps.
   virtual void enters(std::uint32_t chunk) noexcept = 0;
-  /// The chunk has no steps left. It enters again when it has been reused and filled. With
+  /// The chunk has no steps left. The chunk enters again when it has been reused and filled. With
   /// `Options::max_times_sampled` or `Options::max_staleness` the chunk need not be the last
   /// `victim`.
   virtual void leaves(std::uint32_t chunk) noexcept = 0;

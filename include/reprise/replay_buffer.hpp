@@ -50,13 +50,13 @@ class SelectorHandle {
   UpdateResult update(std::span<const ItemKey> keys, std::span<const float> priorities);
 
   /// The present raw priorities of the items with these keys, in the order of the keys. Each is the
-  /// smallest priority that weighs as much as the item, so setting it again changes no weight. It
-  /// is within 2^-22 / alpha of what was set, relative to priority + epsilon; `decay` and
-  /// `set_alpha` change it. It is NaN for an item that is gone or exhausted. If priorities change
-  /// no weight (`Uniform`, `Recency`, `Fifo`, `Lifo`, an alpha of 0) the numbers have no meaning,
-  /// and `LossAdjusted` gives 0 for all up to 1. Returns how many items are still there. Errors:
-  /// `std::invalid_argument` for counts that differ, or a key of another buffer. Cost, per 2048
-  /// keys: one lock per shard touched, and 31 times what weighing the keys costs.
+  /// smallest priority that weighs as much as the item, so setting it again changes no weight. A
+  /// returned priority is within 2^-22 / alpha of what was set, relative to priority + epsilon;
+  /// `decay` and `set_alpha` change it. An item that is gone or exhausted has NaN. If priorities
+  /// change no weight (`Uniform`, `Recency`, `Fifo`, `Lifo`, an alpha of 0) the numbers have no
+  /// meaning, and `LossAdjusted` gives 0 for all up to 1. Returns how many items are still there.
+  /// Errors: `std::invalid_argument` for counts that differ, or a key of another buffer. Cost, per
+  /// 2048 keys: one lock per shard touched, and 31 times what weighing the keys costs.
   // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
   std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities) const;
 
@@ -309,10 +309,10 @@ class ReplayBuffer {
   /// steps count as they did: the balance stays what it is, so a change leaves no burst of samples
   /// and no pause. (Each writer may have reserved up to 64 steps before. These count at the former
   /// ratio, and steps given back when the writer ends are given back at the new ratio, so the
-  /// balance moves by their number times the change. A checkpoint made while the ratio changes may
-  /// have the change at another step.) Waiting calls go by the new ratio at once. A waiting batch
-  /// that the new ratio could never let through is let through, but later calls refuse such a batch
-  /// with `std::invalid_argument`, which `Prefetcher::run` passes on. So keep
+  /// balance moves by the number of returned steps times the change. A checkpoint made while the
+  /// ratio changes may have the change at another step.) Waiting calls go by the new ratio at once.
+  /// A waiting batch that the new ratio could never let through is let through, but later calls
+  /// refuse such a batch with `std::invalid_argument`, which `Prefetcher::run` passes on. So keep
   /// batch + samples_per_insert * block <= 2 * error_buffer. `Stats::limiter` names the ratio that
   /// is held; `options` has the first one. A checkpoint keeps the ratio, for `load` and for
   /// `restore` into a buffer with the same `rate_limiter`.

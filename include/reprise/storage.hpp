@@ -13,7 +13,7 @@ struct Memory {};
 /// fit, writes other rows to the file, and reads a row back when it is drawn. All other data stay
 /// in memory: weights and priorities, bookkeeping (`Stats::touched_bytes`), and recurrent states.
 ///
-/// The file is only this buffer's scratch space. It has no name (`O_TMPFILE`; on file systems
+/// The file is only this buffer's scratch space. The file has no name (`O_TMPFILE`; on file systems
 /// without it the name is removed as soon as the file is made). So nothing is left of the file once
 /// the buffer is gone or the process has ended in any way, and any number of buffers may have the
 /// same path. `df` shows the file's space, but `ls` does not show the file; a forked child holds

@@ -161,7 +161,7 @@ class Writer {
   /// item decided, oldest first; `completing` says how many.
   /// Errors: `std::logic_error` outside an episode or naming a field left unwritten,
   /// `std::invalid_argument` for an `end` that is no `End`, a discount outside [0, 1], a wrong
-  /// number of priorities or one that is NaN, infinite or negative, and for what
+  /// number of priorities or a priority that is NaN, infinite or negative, and for what
   /// `Schema::require_finite` refuses; the step then stays as it was, and can be corrected and
   /// committed. With rows in a mapped file, `std::system_error` if there is no disk space for a new
   /// chunk and no used one comes free within 100 ms or the timeout, whichever is shorter: the step

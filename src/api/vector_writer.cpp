@@ -329,7 +329,7 @@ void VectorWriter::record_steps() noexcept {
 }
 
 /// Whether this commit repeats an earlier one that took the steps of some environments only, so
-/// that it skips these environments. That is so if no environment has taken a step since. A commit
+/// that it skips these environments. It repeats if no environment has taken a step since; a commit
 /// that took no step leaves nothing to skip.
 bool VectorWriter::is_repeat() const noexcept {
   return !steps_.empty() && std::find(taken_.begin(), taken_.end(), true) != taken_.end() &&

@@ -60,8 +60,8 @@ struct alignas(base::kCacheLine) Counters {
   std::atomic<std::uint64_t> guests{0};
   std::atomic<std::uint64_t> dead_guest_steps{0};
   std::atomic<std::uint64_t> cut_episodes{0};
-  /// The version of the policy that the learner has. It is stored only once no new draw gives an
-  /// item that is outdated by it.
+  /// The version of the policy that the learner has. Stored only when no new draw gives an item
+  /// that this version makes outdated.
   std::atomic<std::int64_t> version{0};
   /// The highest version that a call has begun to set: the one that checkpoints store, because
   /// shards in a checkpoint may have dropped items by that version already.

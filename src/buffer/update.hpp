@@ -57,7 +57,7 @@ UpdateResult update_episode(BufferCore& core, std::uint64_t episode, std::uint64
                             std::span<const float> priorities, std::size_t selector);
 
 // `set_alpha` and `decay` change all weights of a selector at once, with all shards' locks held.
-// They and `alpha` throw std::invalid_argument for a selector that does not support this.
+// Both, and `alpha`, throw std::invalid_argument for a selector without such changes.
 
 /// Implements `SelectorHandle::set_alpha`.
 void set_alpha(BufferCore& core, float alpha, std::size_t selector);

@@ -110,8 +110,8 @@ class RowMirror::State final : public window::RowSink {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   /// What the copy has of a chunk.
   struct Copied {
-    /// The generations of the keys of its rows: two while the chunk has rows of a checkpoint. They
-    /// change when the chunk is used again.
+    /// The generations of the keys of its rows: two while the chunk has rows of a checkpoint. The
+    /// generations change when the chunk is used again.
     std::array<std::uint32_t, 2> generations{kNone, kNone};
     std::uint32_t whole = 0;         ///< How many rows, from the first on, the copy has whole.
     std::uint32_t end = 0;           ///< The last row of which the copy has the observations.

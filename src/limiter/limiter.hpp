@@ -48,7 +48,7 @@ class Limiter {
   }
 
   /// Books a block of inserts for one writer; 0 if the writer has to wait. `look()` ingests what is
-  /// pending and then counts the items; it returns `enough` if it cannot tell.
+  /// pending and then counts the items; if it cannot count, it returns `enough`.
   template <class Look>
   [[nodiscard]] std::size_t book_inserts(Look look) noexcept {
     if (is_queue()) {

@@ -7,10 +7,10 @@
 namespace reprise {
 
 /// Evicts chunks in the order in which they were filled, but spares a chunk if an item of it was
-/// sampled since it was filled or last spared: it goes to the end of the order, once for all such
-/// samples (the clock algorithm; Corbato, "A Paging Experiment with the Multics System", 1968). A
-/// chunk whose turn comes early, because others were sampled, is spared as well: until half as many
-/// chunks were filled after it as the shard has.
+/// sampled since it was filled or last spared: the chunk goes to the end of the order, once for all
+/// such samples (the clock algorithm; Corbato, "A Paging Experiment with the Multics System",
+/// 1968). A chunk whose turn comes early, because others were sampled, is spared as well: until
+/// half as many chunks were filled after it as the shard has.
 ///
 /// Age: no chunk leaves before that half, and a chunk stays for as long as it is drawn from before
 /// each of its turns. Without draws, and where batches draw from all chunks between two evictions,

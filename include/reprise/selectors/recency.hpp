@@ -11,12 +11,12 @@ namespace reprise {
 /// where steps are replayed seldom (Korniak et al., "When Does Non-Uniform Replay Matter in
 /// Reinforcement Learning?", 2026). Priorities are checked and ignored.
 ///
-/// The age of an item is the number of items of the whole buffer that were decided after it, by
-/// whichever writer, in whichever shard, still there, outdated, removed or not; steps without an
-/// item do not count. With N items of ages 0 to N - 1, as `Fifo` leaves them, the probability is p
-/// (1 - p)^age / (1 - (1 - p)^N), and the mean age is near 1 / p if N is many times that. The
-/// probability reported has the rounding of a float. Items older than about 87 / p, which are 2^126
-/// times less likely than the youngest, are all as likely as one of that age.
+/// The age of an item is the number of items of the whole buffer that were decided after it, by any
+/// writer, in any shard, also items that have left the buffer, are outdated or removed; steps
+/// without an item do not count. With N items of ages 0 to N - 1, as `Fifo` leaves them, the
+/// probability is p (1 - p)^age / (1 - (1 - p)^N), and the mean age is near 1 / p if N is many
+/// times that. The probability reported has the rounding of a float. Items older than about 87 / p,
+/// which are 2^126 times less likely than the youngest, are all as likely as one of that age.
 ///
 /// Cost: as `Uniform`, and 8 bytes more per row and one counter that all writers share. Every 44 /
 /// p items decided, the next draw changes all weights to smaller units: about a millisecond for
