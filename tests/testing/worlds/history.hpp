@@ -34,16 +34,14 @@ Span timed(Call&& call) {
 ///  - an item that is drawn was committed before the draw returned;
 ///  - a key names one item, and an item has one key;
 ///  - a key is live and then stale, never live again: once an update of the key was refused, no
-///  later
-///    update of it is applied and no later draw gives the item;
+///    later update of the key is applied and no later draw gives the item;
 ///  - with one shard an item leaves only when the capacity needs its place: as many items came
 ///    after the first item of its chunk;
 ///  - with one shard an item stays only as long as the items committed after it fit into the
 ///    capacity and the chunks that other writers had open;
-///  - the probabilities of one draw from one shard are the weights of one moment, divided by a
-///  whole
-///    total: each item's weight is a priority above 0, of its commit or of an update, that no other
-///    write replaced before the draw began;
+///  - the probabilities of one draw from one shard are the weights of one moment, divided by one
+///    whole number: each item's weight is a priority above 0, of its commit or of an update, that
+///    no other write replaced before the draw began;
 ///  - a draw does not find too few items after a commit has returned;
 ///  - the size is at most the capacity, at least the number of commits that had returned and at
 ///    most the number of commits that had begun.
