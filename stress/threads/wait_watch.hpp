@@ -16,10 +16,10 @@ struct Turns {
   std::uint64_t max_allowed = 0;  ///< How often others may be let in during one wait.
   std::atomic<std::uint64_t> let_in = 0;
   std::atomic<std::uint64_t> waits = 0;
-  std::atomic<std::uint64_t> passed_over =
-      0;  ///< Waits during which others were let in more than `max_allowed` times.
-  std::atomic<std::uint64_t> max_let_in =
-      0;  ///< The most times that others were let in during one wait.
+  /// Waits during which others were let in more than `max_allowed` times.
+  std::atomic<std::uint64_t> passed_over = 0;
+  /// The most times that others were let in during one wait.
+  std::atomic<std::uint64_t> max_let_in = 0;
 };
 
 /// Observes the waits of one writer or sampler. One thread.
