@@ -77,7 +77,7 @@ ssize_t send_with(int socket, std::span<iovec> parts, int file) noexcept {
 }
 
 /// Waits for these events of a socket, or until `other`, if it is not -1, can be read. Returns
-/// whether any came; false after the timeout.
+/// false after the timeout.
 bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int other = -1) noexcept {
   std::array<pollfd, 2> both{{{socket, events, 0}, {other, POLLIN, 0}}};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
@@ -88,7 +88,7 @@ bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int ot
 }  // namespace
 
 std::string absolute_address(const std::string& address) {
-  static_cast<void>(address_of(address));  // Refuses a wrong length in the words of the caller.
+  static_cast<void>(address_of(address));  // Refuses a wrong length of what the caller gave.
   return address.front() == '@' ? address : std::filesystem::absolute(address).string();
 }
 
@@ -112,7 +112,8 @@ void Channel::post(MessageKind kind, Bytes front, Bytes behind, int file) {
     std::ranges::for_each(unsent_files_, [&](UnsentFile& one) { one.at -= sent_; });
     sent_ = 0;
   }
-  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);  // A message is kept whole or not.
+  // Nothing below needs memory, so the message is kept whole or, if this throws, not at all.
+  unsent_.reserve(unsent_.size() + sizeof(head) + head.bytes);
   if (file >= 0) {
     // The caller may close its own descriptor before this one is sent.
     unsent_files_.push_back({unsent_.size(), Descriptor(::fcntl(file, F_DUPFD_CLOEXEC, 0))});
@@ -190,7 +191,7 @@ bool Channel::receive() {
   if (files_.size() >= kMaxFiles) {
     return false;
   }
-  // Checked before the reads below, so that they get all that a process sent before it ended.
+  // Checked before the reads below, so that the reads get all that the process sent before its end.
   const bool ended = process_.valid() && wait_for(process(), POLLIN, std::chrono::nanoseconds(0));
   for (int reads = 0; reads < kReads; ++reads) {
     std::array<std::byte, 16384> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -219,7 +220,7 @@ bool Channel::receive() {
       }
     }
     if ((message.msg_flags & MSG_CTRUNC) != 0) {
-      files_.emplace_back();  // The file is lost, but no byte is.
+      files_.emplace_back();  // The file is lost, but no bytes are: its message comes without it.
     }
     if (got == 0) {
       return false;
@@ -283,7 +284,7 @@ Listener::~Listener() {
 
 void Listener::hang_up() noexcept {
   ::shutdown(socket(), SHUT_RDWR);  // Closing is not enough: a forked child may have a copy.
-  while (accept().valid()) {        // Each socket is closed at once.
+  while (accept().valid()) {        // Accepts and closes those that wait.
   }
 }
 

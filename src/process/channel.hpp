@@ -58,15 +58,16 @@ class Channel {
   /// has no such descriptors.
   [[nodiscard]] int process() const noexcept { return process_.number(); }
 
-  /// Sends a message. Returns false if the other end is gone, or has not taken all of it by the end
-  /// of `wait`, which is now if null. After that the channel cannot be used.
+  /// Sends a message. Returns false if the other end is gone, or has not taken the whole message
+  /// when `wait` ends; without a `wait` it has to take the message at once. After that the channel
+  /// cannot be used.
   bool send(MessageKind kind, Bytes bytes = {}, int file = -1,
             limiter::Wait* wait = nullptr) noexcept;
   /// Sends a message without bytes to wake the other end. If the socket is full of earlier
-  /// messages, it sends nothing, because these wake as well.
+  /// messages, it sends nothing, because they wake the other end as well.
   void nudge(MessageKind kind) noexcept;
-  /// Sends a message of `front` and then `behind` as far as the socket takes it, and keeps the rest
-  /// for `flush`. The channel breaks if too much is kept.
+  /// Sends a message with the bytes of `front` and then `behind`, as far as the socket takes them,
+  /// and keeps the rest for `flush`. The channel breaks if too much is kept.
   void post(MessageKind kind, Bytes front, Bytes behind, int file = -1);
   /// Sends as much as the socket takes of what `post` has kept.
   void flush() noexcept;
@@ -76,9 +77,9 @@ class Channel {
   void hang_up() noexcept;
   /// Whether a `send` has failed.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Takes what has come, up to a megabyte and `kMaxFiles` files, without waiting; first `next`
-  /// has to return all whole messages. Returns false if the other end is gone, or sent too much for
-  /// a message; there may still be whole messages for `next`.
+  /// Reads the bytes and files that have come, up to a megabyte and `kMaxFiles` files, without
+  /// waiting. Before the call, `next` must have returned all whole messages. Returns false if the
+  /// other end is gone, or sent too much for a message; even then `next` may return whole messages.
   [[nodiscard]] bool receive();
   /// Returns the next whole message that has been received, or nothing.
   [[nodiscard]] std::optional<Message> next();
@@ -111,7 +112,8 @@ class Channel {
   bool broken_ = false;
 };
 
-/// Returns an address that names the same in every working directory: a path becomes absolute.
+/// Returns an address that names the same listener in every working directory: a path becomes
+/// absolute.
 [[nodiscard]] std::string absolute_address(const std::string& address);
 
 /// A socket at which guests attach.
@@ -137,7 +139,7 @@ class Listener {
 
  private:
   const std::string address_;
-  const std::int64_t creator_pid_;  ///< The id of the process that made it.
+  const std::int64_t creator_pid_;  ///< The id of the process that made the listener.
   Descriptor socket_;
 };
 
@@ -148,10 +150,9 @@ struct Peer {
 };
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
-/// Returns a socket connected to a listener. Throws `std::system_error`, which names the address,
-/// and `std::runtime_error` if the listener is another user's.
-/// With `wait_for_listener` it waits until there is a listener, otherwise only until the listener
-/// has room.
+/// Returns a socket connected to the listener at an address. Waits until the listener has room, and
+/// with `wait_for_listener` also until there is one. Throws `std::system_error`, which names the
+/// address, if it cannot connect, and `std::runtime_error` if the listener is another user's.
 [[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait,
                                  bool wait_for_listener);
 

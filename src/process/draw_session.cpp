@@ -62,7 +62,7 @@ bool DrawSession::handle(const Message& message, Channel& channel) {
   if (!call) {
     return false;
   }
-  end_draw();  // The guest has given up its earlier draw.
+  end_draw();  // Of an earlier call, which the guest has given up.
   return guarded(call->number, channel, [&] {
     begin(*call);
     if (call->only_checks != 0) {
@@ -106,8 +106,7 @@ void DrawSession::begin(const SampleCall& call) {
   draw_ = Draw{.call = call, .options = options, .began = now, .deadline = deadline};
 }
 
-/// Tries to draw. `last`: whether the guest has cancelled, so that this attempt has to end the
-/// draw.
+/// Tries to draw. `cancelled`: the guest has cancelled the draw, so this attempt has to end it.
 bool DrawSession::attempt(Channel& channel, bool cancelled) {
   using Code = SampleStatus::Code;
   SampleStatus status;
@@ -125,7 +124,7 @@ bool DrawSession::attempt(Channel& channel, bool cancelled) {
     status.code = cancelled ? Code::Stopped : Code::TimedOut;
   }
   status.waited = now - draw_->began;
-  // The guest has this memory already if it names the size, because memory only ever grows.
+  // Memory only ever grows, so a guest that names its size has this memory already.
   const bool shared = draw_->call.memory_bytes == memory_.size();
   channel.send(MessageKind::Sampled,
                bytes_of(SampleAnswer{.number = draw_->call.number,

@@ -14,8 +14,8 @@ namespace {
 constexpr std::chrono::nanoseconds kCancelTimeout = std::chrono::milliseconds(200);
 /// How long a thread sleeps before it looks again whether another thread's call has ended.
 constexpr std::chrono::nanoseconds kLockRetryInterval = std::chrono::microseconds(100);
-/// How often a thread looks for an answer before it sleeps, because waking up takes longer than
-/// most answers.
+/// How often a thread looks for an answer before it sleeps. Most answers come sooner than a thread
+/// wakes up.
 constexpr int kLooks = 100;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::optional<Message> Caller::answer(limiter::Wait& wait) {
   for (int looks = 1;; ++looks) {
     connection_->receive();
     while (std::optional<Message> message = connection_->channel.next()) {
-      // The late answer to an earlier request, which was given up, is dropped.
+      // A late answer to an earlier request, which was given up, is dropped.
       if (value_of<std::uint64_t>(message->bytes) != number_) {
         continue;
       }
@@ -58,11 +58,7 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
       (Channel::kMaxMessageBytes - sizeof(UpdateCall)) / (sizeof(ItemKey) + sizeof(float));
   base::require(keys.size() <= kMaxKeys, base::Call{"update_priorities"}, keys.size(),
                 " keys; allowed: up to ", kMaxKeys, " in one call of a guest");
-  std::vector<std::byte> behind;
-  behind.reserve(keys.size_bytes() + priorities.size_bytes());
-  for (const Bytes part : {std::as_bytes(keys), std::as_bytes(priorities)}) {
-    behind.insert(behind.end(), part.begin(), part.end());
-  }
+  const std::vector<std::byte> behind = joined(std::as_bytes(keys), std::as_bytes(priorities));
   const std::optional<Message> message =
       ask(MessageKind::Update, UpdateCall{.selector = selector, .keys = keys.size()}, behind, wait);
   const auto answer = message ? value_of<UpdateAnswer>(message->bytes) : std::nullopt;
@@ -72,7 +68,7 @@ UpdateResult Caller::update(std::span<const ItemKey> keys, std::span<const float
 
 void Caller::farewell() noexcept {
   if (!life().forked()) {
-    // This does not wait, because only a statistic depends on the message.
+    // Sent without waiting, because only a statistic depends on the message.
     connection_->channel.send(MessageKind::Bye);
   }
 }
@@ -112,7 +108,7 @@ void DrawClient::check(const window::BatchStore& batch, std::size_t n,
 SampleStatus DrawClient::draw(std::size_t n, const SampleOptions& options) {
   base::require(options.timeout.count() >= 0, base::OptionsOf{"SampleOptions"}, "timeout is ",
                 options.timeout.count(), " ns; allowed: at least 0");
-  // The host ends the wait. If the host is stopped, this process ends it, a little later.
+  // The host ends the wait. In case the host is stopped, this process ends it a little later.
   const std::chrono::nanoseconds patience =
       options.timeout >= kNoTimeout - Connection::kReplyTimeout
           ? kNoTimeout
@@ -190,7 +186,7 @@ std::unique_ptr<Connection> GuestCore::open(const Hello& hello) {
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::connection_refused) {
       life_.close();  // A host that closes refuses connections before it hangs up on its guests.
-    } else if (!closed()) {  // It hangs up on its guests before it removes its socket's file.
+    } else if (!closed()) {  // A host hangs up on its guests before it removes its socket's file.
       throw;
     }
   }
@@ -214,27 +210,27 @@ UpdateResult GuestCore::update(std::span<const ItemKey> keys, std::span<const fl
   if (!try_lock(host.wait)) {
     return {.applied = 0, .stale = life_.closed() ? keys.size() : 0};
   }
-  const ScopedUnlock turn(mutex_, caller_);
+  const ScopedUnlock unlock(mutex_, caller_);
   return caller_.update(keys, priorities, selector, host.wait);
 }
 
-/// Ends the waits of calls that are under way. It does not wait for them: such a call may be one of
-/// this thread, whose hook closes the guest.
+/// Ends the waits of calls that are under way, but does not wait for the calls to end: this may be
+/// called from the hook of such a call.
 void GuestCore::close() noexcept {
   if (!life_.forked()) {
     life_.close();
-    if (mutex_.try_lock()) {
-      const ScopedUnlock turn(mutex_, caller_);
+    if (mutex_.try_lock()) {  // Otherwise the call under way says farewell.
+      const ScopedUnlock unlock(mutex_, caller_);
     }
   }
 }
 
-/// Looks whether the host is gone, unless another call is under way, which does so itself.
+/// Looks whether the host is gone, unless another call is under way, which looks by itself.
 bool GuestCore::closed() noexcept {
   if (!life_.closed() && !life_.forked() && mutex_.try_lock()) {
     try {
       caller_.check_host();
-    } catch (const std::bad_alloc&) {  // The next call will notice it.
+    } catch (const std::bad_alloc&) {  // The next call will notice if the host is gone.
     }
     mutex_.unlock();
   }
@@ -246,7 +242,7 @@ Stats GuestCore::stats() {
   HostWait host(life_, attach_options_);
   std::optional<Message> message;
   if (try_lock(host.wait)) {
-    const ScopedUnlock turn(mutex_, caller_);
+    const ScopedUnlock unlock(mutex_, caller_);
     struct {
       std::uint64_t number = 0;
     } const call;

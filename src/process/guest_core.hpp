@@ -18,7 +18,7 @@
 
 namespace reprise::process {
 
-/// The requests of one connection, one after the other. One thread at a time.
+/// Makes the requests of one connection, one after the other. One thread at a time.
 class Caller {
  public:
   explicit Caller(std::unique_ptr<Connection> opened) noexcept : connection_(std::move(opened)) {}
@@ -27,8 +27,8 @@ class Caller {
   [[nodiscard]] base::Life& life() noexcept { return connection_->life; }
   [[nodiscard]] const base::Life& life() const noexcept { return connection_->life; }
 
-  /// Sends a request of `call` and then `behind`. Returns the answer, or nothing once the host is
-  /// gone or `wait` is over. Throws what the host threw.
+  /// Sends a request with the bytes of `call` and then `behind`. Returns the answer, or nothing if
+  /// the host is gone or `wait` is over before. Throws what the host threw.
   template <class Call>
   [[nodiscard]] std::optional<Message> ask(MessageKind kind, Call call, Bytes behind,
                                            limiter::Wait& wait) {
@@ -37,7 +37,7 @@ class Caller {
     connection_->send(kind, joined(call, behind), wait);
     return answer(wait);
   }
-  /// Cancels the last request, and returns the answer if the host has sent one.
+  /// Cancels the last request. Returns its answer, if the host sends one in time.
   [[nodiscard]] std::optional<Message> cancel();
   /// The wait for requests that the host answers at once.
   [[nodiscard]] HostWait host_wait() const { return {life(), connection_->attach_options}; }
@@ -95,8 +95,8 @@ class DrawClient {
   SampleStatus last_ REPRISE_GUARDED_BY(mutex_);  ///< From the host's last answer.
 };
 
-/// Unlocks, at the end of a scope, a mutex that its thread has locked. Before that it tells the
-/// host if the guest was closed meanwhile.
+/// Unlocks, at the end of a scope, a mutex that its thread has locked. If the guest was closed
+/// meanwhile, it tells the host before.
 class REPRISE_SCOPED_CAPABILITY ScopedUnlock {
  public:
   ScopedUnlock(base::Mutex& mutex, Caller& caller) REPRISE_REQUIRES(mutex)

@@ -58,7 +58,7 @@ struct Hello {
 /// The answer to `Hello`. A description of the buffer follows it.
 struct Welcome {
   Greeting greeting = {};
-  std::uint64_t ring_rows = 0;  ///< Rows of each ring of a writer; its memory comes along.
+  std::uint64_t ring_rows = 0;  ///< For a writer: rows of each ring. Their memory comes along.
 };
 
 /// Asks for a batch.
@@ -99,14 +99,15 @@ struct ServiceCall {
   std::uint64_t number = 0;
   std::uint64_t read = 0;  ///< Bit i is set if the guest has read the answer in place i.
 };
-/// The answer to a `ServiceCall`, in the memory of a place or after this struct.
+/// The answer to a `ServiceCall`. Its bytes are in a place, which is memory that both processes
+/// have mapped (`AnswerMemory`), or follow this struct.
 struct ServiceAnswer {
   static constexpr std::uint64_t kPlaces = 64;
   static constexpr std::uint64_t kInline = kPlaces;
 
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t place = kInline;
+  std::uint64_t place = kInline;  ///< The number of the place; `kInline`: the bytes follow.
   /// The size of the place's memory if that comes with the message; otherwise 0.
   std::uint64_t memory_bytes = 0;
 };
@@ -148,8 +149,8 @@ template <class T>
 /// Throws what a `Failure` describes, with the same parts, so that every language words it alike.
 [[noreturn]] void rethrow(Bytes failure);
 
-/// What a guest has to know of a buffer, with the exponents that selectors have now. In place of a
-/// user's own selector it has one of the library that asks commits for priorities in the same way.
+/// What a guest has to know of a buffer, with the exponents that selectors have now. A user's own
+/// selector is replaced by one of the library that asks commits for priorities in the same way.
 struct Description {
   Schema schema;
   Options options;

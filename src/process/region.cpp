@@ -34,7 +34,7 @@ Region::Region(Descriptor file, std::size_t bytes) : file_(std::move(file)), siz
   }
   data_ = static_cast<std::byte*>(data);
   creator_pid_ = ::getpid();
-  // Otherwise the parent would see what a child writes.
+  // Without this the parent would see what a forked child writes.
   static_cast<void>(::madvise(data, bytes, MADV_DONTFORK));
 }
 
@@ -55,15 +55,15 @@ Region Region::make(std::size_t bytes) {
 }
 
 Region Region::map(Descriptor file, std::size_t bytes) {
-  struct stat about {};
-  if (::fstat(file.number(), &about) != 0) {
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) {
     errno = file.valid() ? errno : EMFILE;  // No descriptor was left to receive the file.
     fail("looking at", bytes);
   }
   const int seals = ::fcntl(file.number(), F_GET_SEALS);
-  if (bytes == 0 || static_cast<std::size_t>(about.st_size) < bytes || seals < 0 ||
+  if (bytes == 0 || static_cast<std::size_t>(status.st_size) < bytes || seals < 0 ||
       (seals & F_SEAL_SHRINK) == 0) {
-    base::refuse<std::runtime_error>("shared memory of ", about.st_size,
+    base::refuse<std::runtime_error>("shared memory of ", status.st_size,
                                      " bytes, which are not sealed or fewer than the ", bytes,
                                      " that it should have");
   }

@@ -29,7 +29,8 @@ class Descriptor {
 
 /// Memory that two processes have mapped, zeroed at first: a file without a name (`memfd_create`),
 /// which does not count for the limits of /dev/shm and vanishes with the two processes. Its size is
-/// sealed, so neither can make the other's accesses fail. A forked child does not have it.
+/// sealed, so that neither process can make the other's accesses fail. A forked child does not have
+/// the memory.
 class Region {
  public:
   Region() noexcept = default;
@@ -51,9 +52,9 @@ class Region {
 
   /// Makes memory. Throws `std::system_error` if the system has none.
   [[nodiscard]] static Region make(std::size_t bytes);
-  /// Maps the first `bytes` of memory that another process made. Throws `std::runtime_error` if it
-  /// is smaller, or may become so, and `std::system_error` if this process has no address space or
-  /// descriptor for it.
+  /// Maps the first `bytes` of memory that another process made. Throws `std::runtime_error` if the
+  /// memory is smaller or may shrink, and `std::system_error` if this process has no address space
+  /// or descriptor for it.
   [[nodiscard]] static Region map(Descriptor file, std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
@@ -66,7 +67,7 @@ class Region {
   Descriptor file_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  std::int64_t creator_pid_ = 0;  ///< The id of the process that made it.
+  std::int64_t creator_pid_ = 0;  ///< The id of the process that made this object.
 };
 
 }  // namespace reprise::process

@@ -28,7 +28,7 @@ class RingWords {
   /// Host. R2: release, and R3: seq_cst, before the look at `Waiting`; partners: consumed,
   /// consumed_while_waiting. The guest may write rows below `rows` again.
   void consume(std::uint64_t rows) noexcept { consumed_.store(rows, Order::SeqCst); }
-  /// Guest. R2: acquire; partner: consume. The host has finished reading the rows below the result.
+  /// Guest. R2: acquire; partner: consume. The host does not read rows below the result any more.
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_.load(Order::Acquire); }
   /// Guest, after `Waiting::begin`. R3: seq_cst; partner: consume.
   [[nodiscard]] std::uint64_t consumed_while_waiting() const noexcept {
@@ -49,8 +49,9 @@ class Waiting {
  public:
   /// Guest. R3: seq_cst, before the last look for room; partner: take.
   void begin() noexcept { waits_.store(1, Order::SeqCst); }
-  /// Host, after `consume`. R3: seq_cst; partner: begin. Relaxed store: if it clears the flag of a
-  /// new wait, the message that follows wakes that guest, which then sets the flag again.
+  /// Host, after `consume`. Returns whether the guest waits, and clears the flag. R3: seq_cst;
+  /// partner: begin. Relaxed store: if it clears the flag of a new wait, the message that follows
+  /// wakes the guest, which then sets the flag again.
   [[nodiscard]] bool take() noexcept {
     const bool waits = waits_.load(Order::SeqCst) != 0;
     if (waits) {
@@ -79,7 +80,7 @@ struct SharedWords {
 };
 static_assert(sizeof(SharedWords) == 2 * base::kCacheLine);
 
-/// What the host has to know of a step. It lies in a ring's row in place of an item's header.
+/// What the host has to know of a step, in a ring's row in the place of an item's header.
 struct StepHeader {
   enum class Kind : std::uint8_t {
     Step,
@@ -96,9 +97,9 @@ static_assert(sizeof(StepHeader) == sizeof(storage::ItemHeader));
 
 /// The places in the memory of a writer's connection: the shared words, the words of each ring, and
 /// the rings. A row of a ring is a row of the buffer (`RowLayout`), followed by the recurrent
-/// states and the priorities of its step. The step of row r has its observation and columns in row
-/// r, and the observation after it in row r + 1, as in a chunk. So the row after the last step of
-/// an episode has an observation but no step.
+/// states of its step and the priorities that the step brings. As in a chunk, a step has its
+/// observation and columns in its own row, and the observation after it in the next row. So the row
+/// after the last step of an episode has an observation but no step.
 class RingLayout {
  public:
   /// `rows` is a power of two.

@@ -15,7 +15,7 @@ namespace {
 /// How often a writer that finds room looks whether the host is gone, in nanoseconds.
 constexpr std::int64_t kHostCheckInterval = 50'000'000;
 
-/// The time in nanoseconds, exact to some milliseconds. The exact clock would make commits slower.
+/// The time in nanoseconds, exact to some milliseconds. A more exact clock would slow commits down.
 std::int64_t coarse_now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -55,15 +55,15 @@ void no_answer(const char* call, limiter::Wait& wait) {
 
 std::unique_ptr<Connection> open_connection(const std::string& address, const Hello& hello,
                                             const AttachOptions& options, const base::Life* guest) {
-  auto made = std::make_unique<Connection>();
-  HostWait host(guest != nullptr ? *guest : made->life, options);
-  made->attach_options = options;
-  made->attach_options.timeout = Connection::kReplyTimeout;
-  made->channel = Channel(connect(address, host.wait, guest == nullptr));
-  made->send(MessageKind::Hello, bytes_of(hello), host.wait);
+  auto opened = std::make_unique<Connection>();
+  HostWait host(guest != nullptr ? *guest : opened->life, options);
+  opened->attach_options = options;
+  opened->attach_options.timeout = Connection::kReplyTimeout;
+  opened->channel = Channel(connect(address, host.wait, guest == nullptr));
+  opened->send(MessageKind::Hello, bytes_of(hello), host.wait);
   for (;;) {
-    made->receive();
-    if (std::optional<Message> answer = made->channel.next()) {
+    opened->receive();
+    if (std::optional<Message> answer = opened->channel.next()) {
       const std::string_view said(reinterpret_cast<const char*>(answer->bytes.data()),
                                   answer->bytes.size());
       if (answer->kind == MessageKind::Refused) {
@@ -84,24 +84,25 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
       }
       base::require(greets && welcome, base::Call{"attach"}, "what listens at '", address,
                     "' is no host");
-      made->welcome = *welcome;
+      opened->welcome = *welcome;
       const Description described =
           description_of(std::span(answer->bytes).subspan(sizeof(Welcome)));
-      made->outline = std::make_shared<const buffer::Outline>(described.schema, described.options);
+      opened->outline =
+          std::make_shared<const buffer::Outline>(described.schema, described.options);
       if (hello.purpose == Purpose::Writer) {
-        const RingLayout layout(made->outline->format, hello.environments, welcome->ring_rows);
-        made->memory = Region::map(std::move(answer->file), layout.bytes());
+        const RingLayout layout(opened->outline->format, hello.environments, welcome->ring_rows);
+        opened->memory = Region::map(std::move(answer->file), layout.bytes());
       }
-      return made;
+      return opened;
     }
-    if (made->life.closed()) {
+    if (opened->life.closed()) {
       base::refuse<HostGone>(base::Call{"attach"}, "the host at '", address,
                              "' is gone, or its buffer is closed");
     }
     if (host.wait.over()) {
       no_answer("attach", host.wait);
     }
-    made->channel.wait(host.wait.remaining_pause(kPollInterval));
+    opened->channel.wait(host.wait.remaining_pause(kPollInterval));
   }
 }
 
@@ -135,8 +136,8 @@ RingWriter::~RingWriter() {
 
 void RingWriter::cut_episode() noexcept {
   if (in_episode() && position_ != 0) {
-    // Only the header is written, because the host may be reading the rest of the row, the
-    // observation after the last step.
+    // Only the header is written: the host may be reading the rest of the row, the observation
+    // after the last step.
     write_header({.kind = StepHeader::Kind::Cut});
     words_.publish(++row_);
   }
@@ -173,7 +174,9 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
                 priorities.size_bytes());
   }
   ++position_;
-  open_ += open_ + 1 < format_.window.ahead() ? 1U : 0U;
+  if (open_ + 1 < format_.window.ahead()) {
+    ++open_;
+  }
   if (end != End::Continue) {
     row_ += 2;
     leave_episode();
@@ -186,9 +189,8 @@ CommitStatus RingWriter::commit(End end, std::span<const float> priorities) {
   return CommitStatus::Committed;
 }
 
-/// Waits until the ring has room, and returns nothing then; otherwise returns why the step is not
-/// taken. Throws if it timed out for want of disk space at the host, or if the host refused this
-/// writer's steps.
+/// Waits until the ring has room. Returns nothing then, or why the step is not committed. Throws if
+/// the wait timed out because the host's disk is full, or if the host refused this writer's steps.
 std::optional<CommitStatus> RingWriter::wait_for_room() {
   consumed_ = words_.consumed();
   if (has_room()) {
@@ -202,8 +204,8 @@ std::optional<CommitStatus> RingWriter::wait_for_room() {
     end = limiter::WaitEnd::Stopped;
   }
   while (!end) {
-    // I11: take what has come, set the flag that this guest waits, look again, and only then sleep.
-    // A host that makes room after that look ends the sleep with a wake.
+    // I11: read the messages that have come, set the flag that this guest waits, look again, and
+    // only then sleep. A host that makes room after that look ends the sleep with a wake.
     connection.drain_messages();
     RingLayout::shared(memory_).waiting.begin();
     consumed_ = words_.consumed_while_waiting();

@@ -40,20 +40,21 @@ struct Connection {
   Region memory;    ///< The rings of a writer; empty for other purposes.
   base::Life life;  ///< Closed once the host is known to be gone.
 
-  /// Sends a message. The host counts as gone if it has not taken all of it when the wait ends.
+  /// Sends a message. The host counts as gone if it has not taken the whole message when the wait
+  /// ends. Returns false if it is gone.
   bool send(MessageKind kind, Bytes bytes, limiter::Wait& wait) noexcept;
   /// Takes what has come, and closes `life` if the host is gone.
   void receive();
-  /// As `receive`, for a writer: it drops wakes, which only say that there may be room, and keeps
-  /// a refusal.
+  /// As `receive`, for a writer: drops wakes, which only say that there may be room, and keeps the
+  /// text of a refusal.
   void drain_messages();
-  std::string refusal;  ///< Why the host has ended a writer's connection, if it has said so.
+  std::string refusal;  ///< Why the host has ended a writer's connection, if it said why.
 
   AttachOptions attach_options;  ///< How calls wait for the host.
   static constexpr std::chrono::nanoseconds kReplyTimeout = std::chrono::seconds(30);
 };
 
-/// Throws `std::system_error` for a call that got no answer although the host is not gone.
+/// Throws the `std::system_error` of a call that got no answer although the host is not gone.
 [[noreturn]] void no_answer(const char* call, limiter::Wait& wait);
 
 /// Thrown if the host hangs up before it has accepted the connection.
@@ -61,10 +62,10 @@ struct HostGone : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Asks the host at an address for a connection. Throws `std::system_error` if no host listens
-/// there, without a guest only if none comes in time; `HostGone` if the host hangs up;
-/// `std::runtime_error` with the reason if it refuses. `guest`: the life of a guest that asks for
-/// one more connection, whose close ends the wait.
+/// Asks the host at an address for a connection. `guest`: the life of a guest that asks for a
+/// further connection; closing the guest ends the wait. For a first connection it is null, and the
+/// call also waits for a host to listen. Throws `std::system_error` if no host listens or answers,
+/// `HostGone` if the host hangs up, and `std::runtime_error` with the reason if the host refuses.
 [[nodiscard]] std::unique_ptr<Connection> open_connection(const std::string& address,
                                                           const Hello& hello,
                                                           const AttachOptions& options,
@@ -88,8 +89,8 @@ struct WriterConnection {
 ///   consumed ............. row         row + 1    row + 2, row + 3
 ///   not taken by the host  now         next       free
 /// ```
-/// A commit waits until two rows after `next` are free, and only then takes its step. So there is
-/// always room for `now` and `next`, also after the end of an episode, which takes two rows.
+/// A commit waits until two rows behind `next` are free, and only then takes its step. So `now` and
+/// `next` always have rows, also after the end of an episode, which takes two rows.
 ///
 /// One thread at a time.
 class RingWriter final : public writer::StepWriter {
@@ -122,10 +123,10 @@ class RingWriter final : public writer::StepWriter {
   RingLayout::Words& words_;
   std::uint64_t row_ = 0;       ///< The row of the current step.
   std::uint64_t consumed_ = 0;  ///< The ring's `consumed` when it was last read.
-  std::uint64_t consumed_at_last_wake_ =
-      std::uint64_t{0} - 1;           ///< The ring's `consumed` at the last `Wake`.
+  /// The ring's `consumed` when the last `Wake` was sent; before the first one a number above all.
+  std::uint64_t consumed_at_last_wake_ = ~std::uint64_t{0};
   std::uint64_t episodes_ = 0;        ///< How many episodes were begun.
-  std::int64_t last_host_check_ = 0;  ///< When `commit` last looked for the host.
+  std::int64_t last_host_check_ = 0;  ///< When `commit` last looked whether the host is gone.
 };
 
 }  // namespace reprise::process

@@ -23,11 +23,13 @@ namespace {
 /// the one before.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(2);
-/// How long the last rounds of `run` may wait for chunks, all together; and how long those of
-/// writers that are gone, before a new writer is refused, because other guests wait meanwhile.
+/// How long the last rounds of `run` may wait for chunks, all together.
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
+/// How long steps of writers that are gone may wait for chunks before a new writer is refused. It
+/// is short, because other guests wait meanwhile.
 constexpr std::chrono::nanoseconds kWaitForPlaces = std::chrono::milliseconds(10);
-/// Enough rounds to take all that a ring can hold. A bound, because the guest may go on writing.
+/// Enough rounds to take all that a ring can hold. There is a bound, because the guest may go on
+/// writing.
 constexpr std::size_t kRounds = 4096;
 /// Default size of the memory of a writer's ring, or of all rings of a vector writer.
 constexpr std::size_t kRingBytes = std::size_t{4} << 20U;
@@ -49,7 +51,7 @@ std::size_t checked_rows(const HostOptions& options) {
 }
 
 /// Whether the last call failed because the process, or the system, has no file descriptor left.
-bool none_left() noexcept {
+bool no_descriptor_left() noexcept {
   return errno == EMFILE || errno == ENFILE;
 }
 
@@ -92,7 +94,7 @@ void Server::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     core_->life().check_not_forked();
     if (core_->closed()) {
-      // Ends all connections, which guests notice at once, and lets nobody attach any more.
+      // Ends all connections, which guests notice at once, and lets no process attach any more.
       spare_ = Descriptor();  // `hang_up` needs a free descriptor.
       listener_.hang_up();
       std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
@@ -104,8 +106,8 @@ void Server::run(const std::stop_token& stop) {
     bool heard = false;
     Session::Progress most = Session::Progress::Nothing;
     std::size_t at = 1;
-    for (const auto& one : guests_) {
-      Guest& guest = *one;
+    for (const auto& owner : guests_) {
+      Guest& guest = *owner;
       if (guest.connected) {
         int events = polled_[at++].revents;
         if (guest.channel.process() >= 0) {
@@ -139,9 +141,9 @@ void Server::run(const std::stop_token& stop) {
   take_remaining_steps(/*only_gone_guests=*/false);
 }
 
-/// Takes the steps that guests have published, as far as there is room. `only_gone_guests`: whose
-/// steps. False: all guests', at the end of `run`. True: only those of guests that have left, so
-/// that their sessions end and a new writer finds a place.
+/// Takes the steps that guests have published, as far as there is room: at the end of `run` those
+/// of all guests. With `only_gone_guests` it takes those of guests that have left, so that their
+/// sessions end and a new writer finds a place.
 void Server::take_remaining_steps(bool only_gone_guests) {
   const base::Clock::time_point until =
       base::Clock::now() + (only_gone_guests ? kWaitForPlaces : kLastWait);
@@ -149,8 +151,8 @@ void Server::take_remaining_steps(bool only_gone_guests) {
     if (!guest->session || (only_gone_guests && guest->connected)) {
       continue;
     }
-    // Nobody tries a step again that is refused here. So wait a little for a chunk: another thread
-    // may hold the shard's lock for a moment, without which no chunk can be freed.
+    // A step that finds no room here is not tried again. So the session waits a little for a chunk:
+    // chunks cannot be freed while another thread holds the shard's lock.
     guest->session->set_wait_deadline(until);
     for (std::size_t rounds = 0; rounds < kRounds; ++rounds) {
       if (serve(*guest) != Session::Progress::ReachedLimit) {
@@ -172,7 +174,7 @@ void Server::wait(std::chrono::nanoseconds timeout) {
   // A process that cannot be accepted would end every wait, so the listener is left out then.
   polled_.push_back({full_ ? -1 : listener_.socket(), POLLIN, 0});
   for (const auto& guest : guests_) {
-    if (guest->connected) {  // Guests that are gone could make the list longer than poll allows.
+    if (guest->connected) {  // With guests that are gone the list could be too long for poll.
       polled_.push_back({guest->channel.socket(), POLLIN, 0});
       if (guest->channel.process() >= 0) {
         polled_.push_back({guest->channel.process(), POLLIN, 0});
@@ -184,18 +186,20 @@ void Server::wait(std::chrono::nanoseconds timeout) {
     if (errno != EINTR) {
       throw std::system_error(errno, std::generic_category(), "Host::run: waiting for guests");
     }
-    std::ranges::for_each(polled_, [](pollfd& one) { one.revents = 0; });
+    std::ranges::for_each(polled_, [](pollfd& polled) { polled.revents = 0; });
   }
 }
 
+/// Accepts all processes that want to attach, or refuses them. If no descriptor is left, it closes
+/// `spare_` to accept one process, and to tell it so.
 void Server::accept() {
   for (;;) {
     if (!spare_.valid()) {
       spare_ = listener_.copy();
     }
     Descriptor socket = listener_.accept();
-    if (!socket.valid() && none_left()) {
-      spare_ = Descriptor();
+    if (!socket.valid() && no_descriptor_left()) {
+      spare_ = Descriptor();  // Closes the descriptor in reserve.
       socket = listener_.accept();
     }
     if (!socket.valid()) {
@@ -209,7 +213,7 @@ void Server::accept() {
                                  ::geteuid(), "; allowed: the same user"));
       continue;
     }
-    if (channel.process() < 0 && none_left()) {
+    if (channel.process() < 0 && no_descriptor_left()) {
       refuse(channel, "the host has no file descriptor left");
       continue;
     }
@@ -220,11 +224,11 @@ void Server::accept() {
 }
 
 bool Server::receive(Guest& guest) {
-  bool any = false;
+  bool heard = false;
   try {
     const bool open = guest.channel.receive();
     while (std::optional<Message> message = guest.channel.next()) {
-      any = true;
+      heard = true;
       if (!handle(guest, *message) || guest.channel.broken()) {
         on_disconnect(guest);
         return true;
@@ -236,13 +240,13 @@ bool Server::receive(Guest& guest) {
   } catch (const std::exception&) {  // No memory is left for what a guest sends.
     on_disconnect(guest);
   }
-  return any || !guest.connected;
+  return heard || !guest.connected;
 }
 
 bool Server::handle(Guest& guest, const Message& message) {
   if (message.kind == MessageKind::Bye) {
     guest.closed_by_guest = true;
-    // The guest's hang-up may not show, because its forked child may have a copy of the socket.
+    // The guest's hang-up may not show, because a forked child may have a copy of its socket.
     return false;
   }
   return guest.session ? guest.session->handle(message, guest.channel) : greet(guest, message);
@@ -315,7 +319,8 @@ Session::Progress Server::serve(Guest& guest) {
   try {
     return guest.session->serve(guest.connected ? &guest.channel : nullptr);
   } catch (const std::exception& error) {
-    // The guest's memory is damaged, or there is none for what it asks. The buffer is unchanged.
+    // The guest's memory is damaged, or memory is short for what the guest asks. The buffer is as
+    // it was.
     refuse(guest.channel, error.what());
     on_disconnect(guest);
     guest.session.reset();
@@ -323,8 +328,8 @@ Session::Progress Server::serve(Guest& guest) {
   }
 }
 
-/// Handles the end of a connection. The session stays, because a writer's may have steps left to
-/// take.
+/// Handles the end of a connection. The session stays, because that of a writer may still have
+/// steps to take.
 void Server::on_disconnect(Guest& guest) noexcept {
   if (guest.connected) {
     guest.connected = false;
@@ -339,15 +344,15 @@ void Server::on_disconnect(Guest& guest) noexcept {
 
 /// Counts the processes that are attached, for the statistics.
 void Server::count() {
-  std::set<std::int64_t> here;
+  std::set<std::int64_t> attached;
   for (const auto& guest : guests_) {
     if (guest->connected) {
-      here.insert(guest->process);
+      attached.insert(guest->process);
     }
   }
   // Relaxed, because this is only a statistic. The difference wraps around if processes have left.
-  core_->counters.guests.fetch_add(here.size() - processes_, std::memory_order_relaxed);
-  processes_ = here.size();
+  core_->counters.guests.fetch_add(attached.size() - processes_, std::memory_order_relaxed);
+  processes_ = attached.size();
   changed_ = false;
 }
 

@@ -34,14 +34,14 @@ class Server {
     Channel channel;
     std::int64_t process = 0;
     std::unique_ptr<Session> session = nullptr;
-    bool connected =
-        true;  ///< False once its connection has ended; its published steps may be left.
+    /// False once its connection has ended. Steps that it published may still have to be taken.
+    bool connected = true;
     bool closed_by_guest = false;  ///< Whether the guest closed the connection by itself.
   };
 
   void wait(std::chrono::nanoseconds timeout);
   void accept();
-  /// Handles a guest's messages. Returns whether there were any.
+  /// Handles a guest's messages. Returns whether messages came or the guest is gone.
   bool receive(Guest& guest);
   [[nodiscard]] bool handle(Guest& guest, const Message& message);
   [[nodiscard]] bool greet(Guest& guest, const Message& message);
@@ -56,13 +56,12 @@ class Server {
   const std::size_t max_batch_bytes_;
   const Service service_;  ///< May be empty.
   Listener listener_;
-  /// A descriptor in reserve: if none is left, it is closed to accept a process and tell it so.
-  Descriptor spare_;
+  Descriptor spare_;  ///< A descriptor in reserve, for `accept`.
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<pollfd>
-      polled_;            ///< The listener, and the descriptors of guests that are `connected`.
-  bool full_ = false;     ///< Whether a process could not be accepted, nor told why.
-  bool changed_ = false;  ///< Whether guests came or left since the last `count`.
+  /// The listener, and the descriptors of guests that are `connected`.
+  std::vector<pollfd> polled_;
+  bool full_ = false;            ///< Whether a process could not be accepted, nor told why.
+  bool changed_ = false;         ///< Whether guests came or left since the last `count`.
   std::uint64_t processes_ = 0;  ///< How many processes the last `count` found.
 };
 

@@ -137,7 +137,7 @@ Blob ServiceClient::State::bytes_of(Message& message) {
   if (answer && answer->place < ServiceAnswer::kPlaces) {
     std::shared_ptr<Region> memory = memory_of(*answer, message);
     std::byte* const data = memory->data();
-    // The host may use the place again once no copy of the answer is left.
+    // Once no copy of the answer is left, the host may use the place again.
     const auto has_read = [self = shared_from_this(), memory = std::move(memory),
                            place = answer->place](const std::byte* /*data*/) {
       if (!self->life.forked()) {

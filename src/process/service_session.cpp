@@ -28,18 +28,18 @@ Blob AnswerMemory::allocate(std::size_t bytes) {
   if (data == nullptr) {
     return Blob(bytes);
   }
-  // The mutex is free here, because destroying the blob locks it.
+  // The mutex is not held here, because destroying the blob locks it.
   return {std::shared_ptr<std::byte>(data, [self = shared_from_this(), place](
                                                const std::byte* /*data*/) { self->let_go(place); }),
           bytes};
 }
 
-/// Returns the number of a free place, with new memory if its own has fewer than `bytes` bytes;
-/// `ServiceAnswer::kPlaces` if none is free.
+/// Returns the number of a free place with at least `bytes` bytes of memory, which may be made for
+/// it; `ServiceAnswer::kPlaces` if no place is free.
 std::size_t AnswerMemory::free_place(std::size_t bytes) {
-  const auto is_free = [](const Place& one) { return !one.kept && !one.given; };
+  const auto is_free = [](const Place& place) { return !place.kept && !place.given; };
   auto found = std::ranges::find_if(
-      places_, [&](const Place& one) { return is_free(one) && one.memory.size() >= bytes; });
+      places_, [&](const Place& place) { return is_free(place) && place.memory.size() >= bytes; });
   if (found == places_.end()) {
     found = std::ranges::find_if(places_, is_free);
     if (found == places_.end()) {
@@ -62,8 +62,8 @@ void AnswerMemory::let_go(std::size_t place) noexcept {
 ServiceAnswer AnswerMemory::give(const Blob& answer, int& file) {
   ServiceAnswer given{.bytes = answer.bytes().size()};
   const base::MutexLock lock(mutex_);
-  const auto found = std::ranges::find_if(places_, [&](const Place& one) {
-    return one.kept && one.memory.data() == answer.bytes().data();
+  const auto found = std::ranges::find_if(places_, [&](const Place& place) {
+    return place.kept && place.memory.data() == answer.bytes().data();
   });
   if (found != places_.end()) {
     given.place = static_cast<std::uint64_t>(found - places_.begin());
@@ -114,7 +114,7 @@ void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) 
   int file = -1;
   ServiceAnswer given = memory_->give(bytes, file);
   if (given.place == ServiceAnswer::kInline && given.bytes > kSmall) {
-    // The answer is not in a place: the service did not use `room`, or no place was free then.
+    // The answer is not in a place: the service did not ask for memory, or no place was free.
     Blob copy = memory_->allocate(bytes.bytes().size());
     std::ranges::copy(std::as_const(bytes).bytes(), copy.bytes().begin());
     bytes = copy;

@@ -17,12 +17,12 @@ namespace reprise::process {
 /// the guest has read its answer and the service no longer keeps it. Any thread.
 class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
  public:
-  /// Returns memory in a free place, which grows if it has to. For a small answer, or if no place
-  /// is free, it is memory that only this process has. Throws `std::system_error` or
-  /// `std::bad_alloc`.
+  /// Returns memory in a free place, which gets more if it has too little. For a small answer, or
+  /// if no place is free, returns memory that only this process has. Throws `std::system_error` if
+  /// memory cannot be shared, and `std::bad_alloc` without memory.
   [[nodiscard]] Blob allocate(std::size_t bytes) REPRISE_EXCLUDES(mutex_);
-  /// Returns the message that tells the guest where an answer is. Sets `file` to that of the memory
-  /// if the guest does not have it yet.
+  /// Returns the message that tells the guest where an answer is. If the guest does not have that
+  /// memory yet, sets `file` to the file of the memory.
   [[nodiscard]] ServiceAnswer give(const Blob& answer, int& file) REPRISE_EXCLUDES(mutex_);
   /// Frees places whose answers the guest has read.
   void take_back(std::uint64_t places) noexcept REPRISE_EXCLUDES(mutex_);

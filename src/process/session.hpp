@@ -16,8 +16,8 @@
 
 namespace reprise::process {
 
-/// Ends every wait before it begins, because the serving thread has other guests; but lets waits
-/// last until a time, if it is given one.
+/// The hook of writers of guests. It ends every wait before it begins, because the serving thread
+/// has other guests, unless a later `time` is set: then waits may last until that time.
 class WaitUntil final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
@@ -39,24 +39,25 @@ class Session {
   /// What a session found to do in a round.
   enum class Progress : std::uint8_t {
     Nothing,
-    Waits,  ///< Nothing now; it waits for the rate limiter, room or items.
+    Waits,  ///< Nothing now; the session waits for the rate limiter, room or items.
     Something,
-    ReachedLimit,
+    ReachedLimit,  ///< Something, and the session stopped because others have to be served too.
   };
   /// Does what needs no message, such as taking steps. `channel`: null once the guest is gone.
   [[nodiscard]] virtual Progress serve(Channel* channel) = 0;
-  /// Whether nothing is left to do once the guest is gone.
+  /// After the guest is gone: whether the session has nothing left to do.
   [[nodiscard]] virtual bool finished() const noexcept { return true; }
-  /// Notes that the guest is gone. It `died` unless it closed the connection itself.
+  /// Notes that the guest is gone. `died`: it did not close the connection by itself.
   virtual void guest_left(bool /*died*/) noexcept {}
-  /// Lets it wait for room until then, because nobody serves it after that.
+  /// Lets the next calls of `serve` wait for room until this time, because they are the last ones.
   virtual void set_wait_deadline(base::Clock::time_point /*until*/) noexcept {}
-  /// Gives up its turns at the rate limiter, because while nobody serves they would hold up other
-  /// calls.
+  /// Gives up the session's places in the rate limiter's lines: while no thread serves, they would
+  /// hold up other calls.
   virtual void pause() noexcept {}
 };
 
-/// Answers calls for updates and statistics, which a guest's own connection and its samplers' make.
+/// Answers calls for updates and statistics. They come over a guest's own connection, and calls for
+/// updates also over those of its samplers.
 class CallSession : public Session {
  public:
   explicit CallSession(std::shared_ptr<buffer::BufferCore> core) noexcept
@@ -131,14 +132,16 @@ class WriterSession final : public Session {
   void pause() noexcept override;
 
  private:
+  /// The steps of one environment, on their way from its ring to a writer.
   struct Stream {
     std::unique_ptr<writer::WriterCore> writer;
     std::uint64_t row = 0;  ///< The next row to take.
-    /// The header of that row's step, if the writer has the step and was refused so far.
+    /// The header of that row's step, if the step was written to the writer and its commit found no
+    /// room so far.
     std::optional<StepHeader> refused;
     std::uint64_t end = 0;  ///< Rows published when the guest left.
   };
-  /// How many steps are taken from a ring before the others have their turn.
+  /// How many steps are taken from a ring before other rings are looked at.
   static constexpr std::size_t kSteps = 256;
 
   [[nodiscard]] std::size_t take(std::size_t environment);

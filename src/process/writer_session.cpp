@@ -9,7 +9,7 @@
 namespace reprise::process {
 namespace {
 
-/// How long a step waits for a chunk if the session is patient.
+/// The longest wait of a step for a chunk, where `set_wait_deadline` allows waits.
 constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
 
 std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::BufferCore>& core,
@@ -60,8 +60,8 @@ bool WriterSession::finished() const noexcept {
   });
 }
 
-/// Notes which rows are published. Later ones are not taken: the guest is gone, so something else
-/// would have written them.
+/// Notes which rows are published. Rows published later are not taken: the guest is gone, so
+/// something else would have written them.
 void WriterSession::guest_left(bool died) noexcept {
   for (std::size_t e = 0; e < streams_.size(); ++e) {
     streams_[e].end = published(e);
@@ -82,7 +82,8 @@ std::uint64_t WriterSession::published(std::size_t environment) const noexcept {
                      : RingLayout::words(memory_.data(), environment).published();
 }
 
-/// Ends the open episodes whose steps have all been taken, as far as there is room for that.
+/// Ends the open episodes whose steps have all been taken, if there is a chunk for their open
+/// steps.
 void WriterSession::end_episodes() noexcept {
   for (Stream& stream : streams_) {
     if (stream.row == stream.end && stream.writer->in_episode() && stream.writer->poll_end() &&

@@ -60,8 +60,8 @@ class Encoder {
 /// Thread safety: as for a plain object.
 class Decoder {
  public:
-  /// `bytes` must outlive the decoder and the views that it gives. `offset`: place of the first
-  /// byte in the file (or, if the file is compressed, in its decompressed contents).
+  /// `bytes` must outlive the decoder and the views that it gives. `offset`: the place of their
+  /// first byte in the file (or, if the file is compressed, in its decompressed contents).
   Decoder(Bytes bytes, std::string file, std::uint64_t offset = 0)
       : bytes_(bytes), file_(std::move(file)), offset_(offset) {}
 
@@ -78,7 +78,7 @@ class Decoder {
   [[nodiscard]] std::vector<T> list() {
     return values<T>(count(sizeof(T)));
   }
-  /// Reads `count` values, which no number precedes.
+  /// Reads `count` values that were written without their number.
   template <Stored T>
   [[nodiscard]] std::vector<T> values(std::uint64_t count) {
     const Bytes all = bytes(count * sizeof(T));
@@ -89,8 +89,8 @@ class Decoder {
   /// Reads a list of characters.
   [[nodiscard]] std::string_view string(std::size_t max_bytes);
   [[nodiscard]] Bytes bytes(std::uint64_t n);
-  /// Reads the number of the elements that follow. Throws if they cannot fit into the remaining
-  /// bytes, where each takes at least `min_bytes`.
+  /// Reads the number of the elements that follow. Throws if so many elements, of at least
+  /// `min_bytes` each, do not fit into the remaining bytes.
   [[nodiscard]] std::uint32_t count(std::size_t min_bytes);
 
   [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
@@ -111,8 +111,8 @@ class Decoder {
   Bytes bytes_;
   std::string file_;
   std::uint64_t offset_;
-  std::size_t at_ = 0;
-  std::size_t last_ = 0;
+  std::size_t at_ = 0;    ///< Where the next value begins.
+  std::size_t last_ = 0;  ///< Where the value read last begins.
 };
 
 }  // namespace reprise::record

@@ -9,7 +9,7 @@
 
 namespace reprise::record {
 
-/// An error for bytes that cannot be those that were written.
+/// An error for bytes that differ from those that were written.
 template <class... Parts>
 [[nodiscard]] CheckpointError damaged(const std::string& file, std::uint64_t offset,
                                       const Parts&... problem) {
@@ -25,8 +25,8 @@ template <class... Parts>
           base::text(what..., ", which this version of reprise does not know"), file, offset};
 }
 
-/// `doing`: the call that failed, as in "cannot write". `if_absent`: the kind of the error ENOENT;
-/// all others are `Io`.
+/// An error of the file system. `doing`: the call that failed, as in "cannot write". `if_absent`:
+/// the kind of the error if the system's error is ENOENT; otherwise the kind is `Io`.
 [[nodiscard]] CheckpointError io_error(const std::string& file, std::uint64_t offset,
                                        const char* doing, int error_number,
                                        CheckpointError::Kind if_absent = CheckpointError::Kind::Io);

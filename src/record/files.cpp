@@ -10,7 +10,7 @@
 namespace reprise::record {
 namespace {
 
-/// Signals that may interrupt one call before it counts as failed, so that no loop is endless.
+/// How often a call may be interrupted before it counts as failed, so that no loop is endless.
 constexpr int kMaxInterrupts = 1000;
 
 /// Repeats a call while it is interrupted; returns its last answer.
@@ -42,7 +42,7 @@ void StoredFile::write(Bytes bytes, std::uint64_t offset) {
     const std::int64_t wrote =
         checked([&] { return file_->write_at(bytes, offset); }, path_, "cannot write", offset);
     if (wrote == 0) {
-      // Otherwise the write would be repeated for ever.
+      // Without this error the write would be repeated for ever.
       throw io_error(path_, offset, "cannot write", EIO);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));

@@ -11,8 +11,8 @@
 
 namespace reprise::record {
 
-/// A file whose calls do everything that was asked, or throw `CheckpointError`. Interrupted calls
-/// are repeated, short ones continue where they stopped.
+/// A file whose calls do everything that was asked, or throw `CheckpointError`. An interrupted call
+/// is repeated; a call that read or wrote less than asked goes on where it stopped.
 ///
 /// Thread safety: one thread at a time.
 class StoredFile {
@@ -21,11 +21,11 @@ class StoredFile {
       : file_(std::move(file)), path_(std::move(path)) {}
 
   void write(Bytes bytes, std::uint64_t offset);
-  /// Fills the room; a file that ends earlier is damaged.
+  /// Fills the room. Throws `Damaged` if the file ends earlier.
   void read(WritableBytes room, std::uint64_t offset);
   [[nodiscard]] std::uint64_t size();
-  /// After an error the file is given up: the system may have dropped what it could not write, and
-  /// reports it only once. So a sync is never tried again.
+  /// After an error the file must be given up, and not be synced again: the system may have dropped
+  /// what it could not write, and reports that only once.
   void sync();
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -44,16 +44,17 @@ class Folder {
   Folder(FileSystem& file_system, std::string path, IfAbsent if_absent);
 
   [[nodiscard]] StoredFile create(const std::string& name);
-  /// Throws `Missing` if there is no such file, `Damaged` if it is no regular file.
+  /// Throws `Missing` if there is no such file, and `Damaged` if the name is of no regular file.
   [[nodiscard]] StoredFile open(const std::string& name);
   [[nodiscard]] bool exists(const std::string& name);
   void rename(const std::string& from, const std::string& to);
-  /// False if the file is still there. Never throws, because removing only frees space.
+  /// Returns false if the file is still there. Never throws, because removing only frees space.
   bool try_remove(const std::string& name) noexcept;
   [[nodiscard]] std::vector<std::string> list();
   void sync();
 
-  /// Null if the lock is taken, or if a shared lock cannot be had for any reason.
+  /// Takes a lock without waiting. Null if another process or object has it, and for a shared lock
+  /// also after any other error.
   [[nodiscard]] std::unique_ptr<Lock> lock(const std::string& name, LockMode mode);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

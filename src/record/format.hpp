@@ -14,8 +14,8 @@ namespace reprise::record {
 
 inline constexpr std::uint32_t kVersion = 1;
 
-/// Uncompressed bytes of every block but the last of its record. A writer or reader holds one block
-/// in memory, small enough to stay in a core's cache between checksum and copy.
+/// Uncompressed bytes of every block but the last of its record. A block is small enough to stay in
+/// a core's cache between checksum and copy.
 #if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
 // A fuzzer's inputs are small, and their records should have several blocks.
 inline constexpr std::size_t kBlockBytes = 256;
@@ -23,7 +23,7 @@ inline constexpr std::size_t kBlockBytes = 256;
 inline constexpr std::size_t kBlockBytes = std::size_t{256} << 10U;
 #endif
 
-// Enumerations have the width of the numbers in the files, where any number may be read.
+// The enumeration has the width of the number in a file, where a damaged file may have any number.
 enum class FileKind : std::uint32_t { Data = 1, Manifest = 2 };  // NOLINT(performance-enum-size)
 
 /// The first 64 bytes of a file. Their layout is the same in all versions, so that a reader of any
@@ -62,13 +62,13 @@ struct BlockHeader {
 static_assert(sizeof(BlockHeader) == BlockHeader::kBytes &&
               std::has_unique_object_representations_v<BlockHeader>);
 
-/// The place in its file of a record, which is a run of blocks.
+/// The place of a record, which is a run of blocks, in its file.
 struct RecordPlace {
   std::uint64_t offset = 0;
   std::uint64_t stored = 0;  ///< Bytes in the file, headers of the blocks included.
   std::uint64_t raw = 0;     ///< Bytes once decompressed.
-  /// XXH3-64 of the headers of its blocks, which contain the checksums of the data. It detects
-  /// blocks of another record, and blocks in another order.
+  /// XXH3-64 of the headers of the record's blocks, which contain the checksums of the data. It
+  /// detects blocks of another record, and blocks in another order.
   std::uint64_t checksum = 0;
 
   [[nodiscard]] std::uint64_t end() const noexcept { return offset + stored; }

@@ -16,6 +16,7 @@
 namespace reprise::record {
 namespace {
 
+/// The result of a system call, or minus the error number if it failed.
 template <class Result>
 Result answer(Result result) {
   return result < 0 ? -errno : result;
@@ -58,8 +59,8 @@ class PosixFile final : public File {
   }
 
   std::int64_t size() override {
-    struct stat facts {};
-    return ::fstat(descriptor_.number(), &facts) < 0 ? -errno : facts.st_size;
+    struct stat status {};
+    return ::fstat(descriptor_.number(), &status) < 0 ? -errno : status.st_size;
   }
 
   int sync() override { return answer(::fsync(descriptor_.number())); }
@@ -68,9 +69,9 @@ class PosixFile final : public File {
   const Descriptor descriptor_;
 };
 
-/// Uses flock, whose locks belong to the open file: two savers of one process exclude each other
-/// too. Forked children share the open file, so the parent unlocks explicitly instead of only
-/// closing it, and children do not unlock.
+/// Uses flock, whose locks belong to the open file, so that two savers of one process exclude each
+/// other too. Forked children share the open file. So the parent unlocks explicitly, as closing
+/// would not suffice, and children do not unlock.
 class PosixLock final : public Lock {
  public:
   explicit PosixLock(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
@@ -106,11 +107,11 @@ class PosixDirectory final : public Directory {
     if (opened.number() < 0) {
       return errno == ELOOP ? -EINVAL : -errno;
     }
-    struct stat facts {};
-    if (::fstat(opened.number(), &facts) < 0) {
+    struct stat status {};
+    if (::fstat(opened.number(), &status) < 0) {
       return -errno;
     }
-    if (!S_ISREG(facts.st_mode)) {
+    if (!S_ISREG(status.st_mode)) {
       return -EINVAL;
     }
     file = std::make_unique<PosixFile>(std::move(opened));
@@ -126,8 +127,8 @@ class PosixDirectory final : public Directory {
   }
 
   int list(std::vector<std::string>& names) override {
-    // Opens the directory anew: closedir closes the descriptor, and no other thread may move its
-    // reading position.
+    // Opens the directory anew, because closedir closes the descriptor, and because its reading
+    // position must not be shared with other threads.
     const int opened = open_at(".", O_RDONLY | O_DIRECTORY);
     if (opened < 0) {
       return -errno;
@@ -178,22 +179,23 @@ class PosixDirectory final : public Directory {
 };
 
 /// Makes a directory, and those above it that are missing, and ensures that their names are on the
-/// disk, also if an earlier process made one and died before that.
+/// disk: also the name of one that an earlier process made before it died.
 int make_directory(const std::filesystem::path& path) {
-  bool made = ::mkdir(path.c_str(), 0777) == 0;
-  if (!made && errno == ENOENT && path.has_parent_path() && path.parent_path() != path) {
-    if (const int above = make_directory(path.parent_path()); above < 0) {
-      return above;
+  constexpr mode_t kMode = 0777;
+  bool created = ::mkdir(path.c_str(), kMode) == 0;
+  if (!created && errno == ENOENT && path.has_parent_path() && path.parent_path() != path) {
+    if (const int result = make_directory(path.parent_path()); result < 0) {
+      return result;
     }
-    made = ::mkdir(path.c_str(), 0777) == 0;
+    created = ::mkdir(path.c_str(), kMode) == 0;
   }
-  if (!made && errno != EEXIST) {
+  if (!created && errno != EEXIST) {
     return -errno;
   }
   const Descriptor parent(::open((path / "..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.number() < 0) {
-    // An existing directory may lie in one that this process may not read.
-    return errno == EACCES && !made ? 0 : -errno;
+    // A directory that existed may lie in one that this process may not read.
+    return errno == EACCES && !created ? 0 : -errno;
   }
   return answer(::fsync(parent.number()));
 }
@@ -203,8 +205,8 @@ int make_directory(const std::filesystem::path& path) {
 int PosixFileSystem::open_directory(const std::string& path, IfAbsent if_absent,
                                     std::unique_ptr<Directory>& directory) {
   if (if_absent == IfAbsent::Create) {
-    if (const int made = make_directory(path); made < 0) {
-      return made;
+    if (const int result = make_directory(path); result < 0) {
+      return result;
     }
   }
   Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -17,8 +17,8 @@ void RecordReader::read(StoredFile& file, const RecordPlace& place, const Sink& 
   for (std::uint64_t done = 0; done < place.raw;) {
     const auto raw =
         static_cast<std::size_t>(std::min<std::uint64_t>(kBlockBytes, place.raw - done));
-    // Reads the most that a block and its header may take. What belongs to the next block is read
-    // again, which costs less than two reads for each block.
+    // Reads the most that a block and its header may take. A part of that may belong to the next
+    // block and is read again, which costs less than two reads for each block.
     const auto most = static_cast<std::size_t>(
         std::min<std::uint64_t>(BlockHeader::kBytes + raw, place.end() - at));
     stored_.resize(std::max(stored_.size(), most));

@@ -25,7 +25,8 @@ class RecordWriter {
       : level_(compression.level), raw_(level_ > 0 ? kBlockBytes : 0) {}
 
   /// Writes the parts one after the other as one record from `offset` on, compressed if `form` says
-  /// so and the level is not 0. Throws `Io`, `Cancelled`, `std::bad_alloc`.
+  /// so and the level is not 0. Throws `Io` if a write fails, `Cancelled` after a stop request, and
+  /// `std::bad_alloc` without memory.
   RecordPlace write(StoredFile& file, std::uint64_t offset, std::span<const Bytes> parts, Form form,
                     const std::stop_token& stop);
 

@@ -15,7 +15,7 @@ namespace reprise::remote {
 
 using record::Bytes;
 
-// The width of the number in the blob, where any number may be read.
+// As wide as the number in a blob, where any number may be read.
 enum class BlobKind : std::uint32_t {  // NOLINT(performance-enum-size)
   Shipment = 1,
   Request = 2,
@@ -53,8 +53,8 @@ void seal(Blob& blob, BlobHeader header) noexcept;
 
 /// Checks a whole blob of any kind, and returns its header. Error messages begin with `name`.
 [[nodiscard]] BlobHeader open_any(Bytes blob, const char* name);
-/// Checks a whole blob of this kind, of any schema, and returns its header.
-/// `std::invalid_argument` for other bytes.
+/// Checks a whole blob of this kind, of any schema, and returns its header. Throws
+/// `std::invalid_argument` for any other bytes.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind);
 /// As `open`, for this schema and window.
 [[nodiscard]] BlobHeader open(Bytes blob, BlobKind kind, std::uint64_t fingerprint);
@@ -79,7 +79,7 @@ class BlobWriter {
   std::byte* at_;
 };
 
-/// Reads values, which need not be aligned; `std::invalid_argument` beyond the end.
+/// Reads values, which need not be aligned. Throws `std::invalid_argument` beyond the end.
 class BlobReader {
  public:
   BlobReader(Bytes blob, const char* what) noexcept

@@ -67,15 +67,15 @@ std::optional<ShardClient::Ticket> ClientCore::begin(window::BatchStore& batch, 
   batch.check_places("ShardClient::begin", outline_.format.schema, outline_.format.window, offset,
                      n);
   std::vector<Draft::Known> known(shards_.size());
-  bool any = false;
+  bool any_weight = false;
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     const ShardTotals& totals = shards_[s].totals;
     if (totals.alive && totals.total > 0.0) {
       known[s] = {totals.total, totals.min_positive, static_cast<double>(totals.items)};
-      any = true;
+      any_weight = true;
     }
   }
-  if (!any) {
+  if (!any_weight) {
     return std::nullopt;
   }
   drafts_.emplace(std::piecewise_construct, std::forward_as_tuple(next_ticket_),
@@ -191,7 +191,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
   const auto found = drafts_.find(piece.ticket);
   Draft::Run* const run = found == drafts_.end() ? nullptr : found->second.find(piece.run);
   if (run == nullptr) {
-    return;  // The batch was dropped, or its run allotted again.
+    return;  // The batch was dropped, or the run's places were given to other shards.
   }
   const auto code = static_cast<SampleStatus::Code>(parsed.statuses[draw]);
   if (code != SampleStatus::Code::Ok) {
@@ -213,7 +213,7 @@ void ClientCore::take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, s
 
 void ClientCore::leave_out(Draft& draft, std::size_t shard) {
   reallotted_ += draft.leave_out(shard, random_);
-  // A shard that was lost after it had filled its runs may have been allotted new ones just now.
+  // A lost shard that had filled its runs before may have been given new places just now.
   for (bool again = true; again;) {
     again = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {
@@ -231,13 +231,13 @@ void ClientCore::lose(std::size_t number, bool restarted) {
   shard.totals.alive = false;
   shard.totals.total = 0.0;
   shard.totals.items = 0;
-  // Collects the updates in the order in which they were made, because the last of two updates of a
-  // key counts.
+  // Collects the updates in the order in which they were made, because of two updates of one key
+  // the later one counts.
   std::vector<ItemKey> keys;
   std::vector<float> priorities;
-  const auto add = [&](const auto& from) {
-    keys.insert(keys.end(), from.keys.begin(), from.keys.end());
-    priorities.insert(priorities.end(), from.priorities.begin(), from.priorities.end());
+  const auto add = [&](const auto& updates) {
+    keys.insert(keys.end(), updates.keys.begin(), updates.keys.end());
+    priorities.insert(priorities.end(), updates.priorities.begin(), updates.priorities.end());
   };
   for (const auto& [request, in_flight] : shard.in_flight) {
     add(in_flight);
@@ -311,9 +311,9 @@ std::size_t ClientCore::update(std::span<const ItemKey> keys, std::span<const st
     Shard& shard = shards_[shards[i]];
     // A shard that was restarted from a checkpoint keeps the tag of its keys, and tells valid keys
     // from stale ones by their generations. A shard that has not answered yet gets all keys.
-    const bool known = !shard.key_tag || shard.totals.incarnation == incarnations[i] ||
-                       keys[i].tag() == *shard.key_tag;
-    if (!known) {
+    const bool may_be_valid = !shard.key_tag || shard.totals.incarnation == incarnations[i] ||
+                              keys[i].tag() == *shard.key_tag;
+    if (!may_be_valid) {
       ++stale;
       continue;
     }

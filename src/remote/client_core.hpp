@@ -21,8 +21,9 @@
 
 namespace reprise::remote {
 
-/// The state of a `ShardClient`: the last totals of the shards, the unfinished batches, and the
-/// requests without an answer. One thread at a time.
+/// Implements `ShardClient`, whose calls have the same names here. Keeps the totals that each shard
+/// told last, the batches that are begun and not finished, and the requests without an answer. One
+/// thread at a time.
 class ClientCore {
  public:
   /// Throws as `ShardClient`.
@@ -52,7 +53,7 @@ class ClientCore {
   [[nodiscard]] std::uint64_t reallotted() const noexcept { return reallotted_; }
 
   base::OneThread one_thread;  ///< The calls of `ShardClient` enter it.
-  const base::Life life;       ///< Never closed; it tells a forked child.
+  const base::Life life;       ///< Never closed; only tells whether this is a forked child.
 
  private:
   /// A draw in a request: one run of one batch.
@@ -61,6 +62,7 @@ class ClientCore {
     std::uint64_t run;
     DrawRequest draw;
   };
+  /// A request without an answer.
   struct InFlight {
     std::vector<Piece> pieces;
     std::vector<ItemKey> keys;  ///< Keys of the updates that the request carries.
@@ -86,7 +88,7 @@ class ClientCore {
   const std::uint64_t fingerprint_;
   const std::size_t selector_;
   base::Random random_;
-  const std::uint64_t id_;  ///< Tells shards which client a request is of.
+  const std::uint64_t id_;  ///< Tells shards which client made a request.
   std::vector<Shard> shards_;
   std::map<ShardClient::Ticket, Draft> drafts_;
   ShardClient::Ticket next_ticket_ = 0;

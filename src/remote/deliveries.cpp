@@ -19,7 +19,7 @@ using Kind = ShipmentOutcome::Kind;
 namespace remote {
 namespace {
 
-/// The first part of a call. The heads of all shipments follow, and then the shipments.
+/// The first part of a call. Behind it follow the heads of all shipments, and then the shipments.
 struct ShipmentsHead {
   std::uint64_t incarnation = 0;
   std::uint64_t count = 0;
@@ -92,7 +92,8 @@ Deliveries::Deliveries(buffer::BufferCore& core, RemoteWriters& writers, std::ui
                        const ShardPatience& patience)
     : core_(core), writers_(writers), incarnation_(incarnation), patience_(patience) {}
 
-/// A call of a process, which is not silent meanwhile, however long the call waits for room.
+/// A call that is under way. Meanwhile its process does not count as silent, however long the call
+/// waits for room.
 class Deliveries::Call {
  public:
   Call(Deliveries& deliveries, std::uint64_t process) : deliveries_(deliveries), process_(process) {
@@ -113,8 +114,10 @@ class Deliveries::Call {
   const std::uint64_t process_;
 };
 
-Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t most,
-                      WaitHook* hook) {
+/// Implements `ReplayShard::append_all`. Once a shipment of a writer is refused, the writer's later
+/// ones are refused as well, because they go on where it ends.
+Blob Deliveries::append_all(Bytes call, std::chrono::nanoseconds timeout, std::size_t most,
+                            WaitHook* hook) {
   core_.life().check_not_forked();
   const Parsed parsed = parse(call);
   const std::uint64_t process = parsed.header.origin;
@@ -133,7 +136,7 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
       outcomes.back().steps = 0;
       continue;
     }
-    outcomes.push_back(take(one, process, timeout, hook));
+    outcomes.push_back(append_or_close(one, process, timeout, hook));
     if (outcomes.back().kind != Kind::Appended) {
       refused.emplace(one.writer_id, outcomes.back());
     }
@@ -157,8 +160,9 @@ Blob Deliveries::take(Bytes call, std::chrono::nanoseconds timeout, std::size_t 
   return answer;
 }
 
-ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
-                                 std::chrono::nanoseconds timeout, WaitHook* hook) {
+/// Appends one shipment of a call; an empty one closes its writer.
+ShipmentOutcome Deliveries::append_or_close(const ShipmentOf& one, std::uint64_t process,
+                                            std::chrono::nanoseconds timeout, WaitHook* hook) {
   if (one.shipment.empty()) {
     {
       const base::MutexLock lock(mutex_);
@@ -172,7 +176,7 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
     const std::uint64_t writer = shipment.header.origin;
     base::require(writer == one.writer_id, base::Call{"ReplayShard::append_all"}, "writer_id is ",
                   one.writer_id, "; allowed: ", writer, ", the writer of the shipment");
-    {  // First, because the writer may have a place even if the call below throws.
+    {  // Noted first, because the writer may have a place even if the call below throws.
       const base::MutexLock lock(mutex_);
       processes_[one.writer_id] = process;
     }
@@ -188,8 +192,8 @@ ShipmentOutcome Deliveries::take(const ShipmentOf& one, std::uint64_t process,
   }
 }
 
-/// Appends a shipment. Nothing if there is no place for its writer, even after the writers of
-/// silent processes were closed.
+/// Appends a shipment. Returns nothing if there is no place for its writer, even after the writers
+/// of silent processes were closed.
 std::optional<AppendResult> Deliveries::append(const Shipment& shipment,
                                                std::chrono::nanoseconds timeout, WaitHook* hook) {
   for (;;) {
@@ -205,27 +209,27 @@ void Deliveries::note_alive(std::uint64_t process) {
   last_heard_[process].heard = base::Clock::now();
 }
 
-/// Closes the writers of processes that were silent for longer than `silent`. Returns how many.
+/// Closes the writers of processes that were silent for longer than `silent`, and returns how many.
 std::size_t Deliveries::close_silent(std::chrono::nanoseconds silent) {
   std::vector<std::uint64_t> writers;
   {
     std::set<std::uint64_t> gone;
     const base::MutexLock lock(mutex_);
     const base::Clock::time_point now = base::Clock::now();
-    for (auto one = last_heard_.begin(); one != last_heard_.end();) {
-      if (is_silent(one->second, now, silent)) {
-        gone.insert(one->first);
-        one = last_heard_.erase(one);
+    for (auto process = last_heard_.begin(); process != last_heard_.end();) {
+      if (is_silent(process->second, now, silent)) {
+        gone.insert(process->first);
+        process = last_heard_.erase(process);
       } else {
-        ++one;
+        ++process;
       }
     }
-    for (auto one = processes_.begin(); !gone.empty() && one != processes_.end();) {
-      if (gone.contains(one->second)) {
-        writers.push_back(one->first);
-        one = processes_.erase(one);
+    for (auto writer = processes_.begin(); !gone.empty() && writer != processes_.end();) {
+      if (gone.contains(writer->second)) {
+        writers.push_back(writer->first);
+        writer = processes_.erase(writer);
       } else {
-        ++one;
+        ++writer;
       }
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 double sum_of(const std::vector<Draft::Known>& known) noexcept {
   return std::accumulate(known.begin(), known.end(), 0.0,
-                         [](double sum, const Draft::Known& one) { return sum + one.total; });
+                         [](double sum, const Draft::Known& shard) { return sum + shard.total; });
 }
 
 }  // namespace
@@ -31,7 +31,8 @@ Draft::Draft(window::BatchStore& batch, std::size_t offset, std::size_t n,
   allot({{0, n}}, random);
 }
 
-/// Adds a run for each shard that got places, or several runs where its places are not consecutive.
+/// Adds a run for each shard with weight, also if it gets no place, and several runs if its places
+/// are not consecutive.
 void Draft::allot(std::vector<Places> places, base::Random& random) {
   const double sum = sum_of(known_);
   if (!(sum > 0.0)) {
@@ -39,10 +40,11 @@ void Draft::allot(std::vector<Places> places, base::Random& random) {
     return;
   }
   std::vector<double> shares(known_.size());
-  std::ranges::transform(known_, shares.begin(), [=](const Known& one) { return one.total / sum; });
+  std::ranges::transform(known_, shares.begin(),
+                         [=](const Known& shard) { return shard.total / sum; });
   const std::size_t n =
       std::accumulate(places.begin(), places.end(), std::size_t{0},
-                      [](std::size_t count, const Places& one) { return count + one.count; });
+                      [](std::size_t count, const Places& some) { return count + some.count; });
   std::vector<std::size_t> counts(known_.size());
   select::allot_counts(shares, n, random.uniform(), counts);
   auto place = places.begin();
@@ -110,10 +112,10 @@ ShardClient::Origins Draft::finish() noexcept(false) {
   const double sum = sum_of(known_);
   sampler::DrawFacts facts{0.0, std::numeric_limits<double>::infinity(),
                            std::numeric_limits<double>::infinity()};
-  for (const Known& one : known_) {
-    if (one.total > 0.0) {
-      facts.items += one.items;
-      facts.lowest_probability = std::min(facts.lowest_probability, one.min_positive / sum);
+  for (const Known& shard : known_) {
+    if (shard.total > 0.0) {
+      facts.items += shard.items;
+      facts.lowest_probability = std::min(facts.lowest_probability, shard.min_positive / sum);
     }
   }
   const std::span<double> probabilities(batch_.probabilities + offset_, n_);

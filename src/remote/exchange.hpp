@@ -20,8 +20,8 @@ namespace reprise::remote {
 /// can be made in several shards one by one.
 void check_laws(const char* call, const buffer::Selectors& selectors);
 
-/// The first part of a request. The numbers of earlier requests follow whose answers the client
-/// waits for, then the keys and priorities of its updates, then the draws.
+/// The first part of a request. Behind it follow the numbers of earlier requests whose answers the
+/// client waits for, then the keys and priorities of its updates, then the draws.
 struct RequestHead {
   std::uint64_t timeout_ns = 0;
   std::uint64_t updates = 0;
@@ -32,17 +32,18 @@ struct RequestHead {
 };
 static_assert(sizeof(RequestHead) == 40);
 
-/// A batch, or this shard's part of one. 0 items only ask whether there is something to draw.
+/// A draw of this shard's part of a batch. A draw of 0 items only asks whether the shard has
+/// something to draw.
 struct DrawRequest {
   std::uint64_t items = 0;
   std::uint32_t draws = 0;          ///< A value of `Draws`.
   std::uint32_t unique_frames = 0;  ///< 1: the batch has each frame once; 0: whole stacks.
-  window::Targets targets;          ///< Its `n_step` is 0 if the window has no returns.
+  window::Targets targets;          ///< With an `n_step` of 0 if the window has no returns.
 };
 static_assert(sizeof(DrawRequest) == 24);
 
-/// The first part of an answer. A status for each draw follows; then, aligned to cache lines, the
-/// memory of a batch for each draw of 1 item or more, which is filled if its status is `Ok`.
+/// The first part of an answer. Behind it follow a status for each draw and then, aligned to cache
+/// lines, a batch for each draw of 1 item or more, which is filled if the draw's status is `Ok`.
 struct AnswerHead {
   double total = 0.0;
   double min_positive = 0.0;

@@ -94,14 +94,13 @@ std::uint64_t PackedSteps::begin_episode(std::size_t stream) {
   return episodes_++;
 }
 
-/// Whether a step at this position begins another run, because it begins an episode, or because the
-/// episode has had `longest_run_` steps in its lane. An episode moves only at a step that keeps its
-/// states.
+/// Whether a step at this position begins another run: it begins an episode, or the episode has had
+/// `longest_run_` steps in its lane. An episode changes lanes only at a step that keeps its states.
 bool PackedSteps::begins_run(const Stream& stream, std::uint64_t position) const noexcept {
   return !stream.in_episode || (stream.run >= longest_run_ && position % sizes_.every == 0);
 }
 
-/// The lane with the least load; among equal ones the next from `first` on.
+/// The lane with the least load; of lanes with equal loads the next from `first` on.
 std::size_t PackedSteps::least_loaded(std::size_t first) const noexcept {
   std::size_t best = first;
   for (std::size_t i = 1; i < lanes_.size(); ++i) {
@@ -131,8 +130,8 @@ void PackedSteps::commit(const Step& step) {
                            : stream.in_episode ? least_loaded(stream.lane)
                                                : least_loaded(next_lane_);
   const bool leaves = stream.in_episode && lane != stream.lane;
-  // There must be room for three segments: that of this step, and one for each call of `cut`, which
-  // must not throw: the call below, and a later one that ends the episode.
+  // There must be room for three segments: that of this step, and one for each of two calls of
+  // `cut`, which must not throw: the call below, and a later one that ends the episode.
   make_room(stream.segments, 3);
   const auto make_room_in = [&](Parts& parts, std::size_t row_bytes) {
     make_room(parts.rows, row_bytes);
@@ -183,7 +182,9 @@ void PackedSteps::commit(const Step& step) {
   stream.episode = step.episode;
   stream.position = step.position + 1;
   ++stream.run;
-  lanes_[lane].load += stream.run > stream.expected ? 1U : 0U;
+  if (stream.run > stream.expected) {
+    ++lanes_[lane].load;
+  }
   ++lanes_[lane].steps;
   bytes_ += sizes_.step();
   if (!stream.in_episode) {
@@ -204,7 +205,7 @@ void PackedSteps::end_episode(std::size_t number) noexcept {
 
 /// Marks the stream's last segment as the end of the open episode in its lane.
 void PackedSteps::cut(Stream& stream, std::size_t number) noexcept {
-  if (!stream.extendable) {  // The last segment was taken, so one without steps has the mark.
+  if (!stream.extendable) {  // The last segment is in a shipment, so one without steps is added.
     Parts parts;
     parts.lane = stream.lane;
     parts.head = {.stream = static_cast<std::uint32_t>(number),

@@ -14,7 +14,8 @@
 
 namespace reprise::remote {
 
-/// The steps that the writers of a `StepPacker` committed and that were not taken yet. Any thread.
+/// The steps that the writers of a `StepPacker` committed, until `take` puts them into a shipment.
+/// Any thread.
 class PackedSteps {
  public:
   /// Throws as `StepPacker`.
@@ -25,12 +26,12 @@ class PackedSteps {
   base::Life life;                ///< Closed with the packer.
 
   /// Adds a stream for the steps of one writer, whose calls come one after the other, and returns
-  /// its number. `std::runtime_error` if `max_writers` writers are alive.
+  /// the stream's number. Throws `std::runtime_error` if `max_writers` writers are alive.
   [[nodiscard]] std::size_t add_stream() REPRISE_EXCLUDES(mutex_);
-  /// Ends the stream's episode, because its writer is gone, and gives its place back.
+  /// Ends the stream's episode, because its writer is gone, and frees the stream for another one.
   void leave(std::size_t stream) noexcept REPRISE_EXCLUDES(mutex_);
-  /// Ends the episode under way, and returns the id of the next one. All streams share the ids,
-  /// because a stream may have had another writer before.
+  /// Ends the episode under way, and returns the id of the next one. All streams count with one
+  /// counter, because a stream may have had another writer before.
   [[nodiscard]] std::uint64_t begin_episode(std::size_t stream) REPRISE_EXCLUDES(mutex_);
   /// One step as its writer commits it.
   struct Step {
@@ -39,7 +40,7 @@ class PackedSteps {
     std::uint64_t position;  ///< The step's position in the episode.
     const std::byte* now;    ///< The step's row.
     const std::byte* next;   ///< The row with the observation after it.
-    const std::byte* state;  ///< Recurrent states; null where they are not kept.
+    const std::byte* state;  ///< Recurrent states; null if no item can begin with the step.
     End end;
     std::span<const float> priorities;  ///< Empty, or one for each item that the commit decides.
   };
@@ -56,7 +57,7 @@ class PackedSteps {
   [[nodiscard]] std::uint64_t sequence(std::size_t lane) const REPRISE_EXCLUDES(mutex_);
 
  private:
-  /// A segment that was not taken yet. In a shipment its arrays follow `head` one after the other.
+  /// A segment that is not in a shipment yet. There its arrays follow `head` one after the other.
   struct Parts {
     std::size_t lane = 0;
     Segment head;
@@ -82,8 +83,8 @@ class PackedSteps {
   struct Lane {
     std::size_t steps = 0;  ///< The number of steps that `take` has not returned yet.
     std::uint64_t sequence = 0;
-    /// All steps so far, and those expected of open episodes. Without the latter, environments
-    /// whose episodes end together would all go on in one lane.
+    /// The steps so far, and those that are expected of open episodes. Without the expected ones,
+    /// environments whose episodes end together would all go on in one lane.
     std::uint64_t load = 0;
   };
 
@@ -108,8 +109,8 @@ class PackedSteps {
   std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Preferred among lanes of equal load.
   std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the run that ended last.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;
-  /// The segment that a commit begins, before it is pushed. A local would be cleared in each
-  /// commit, and most commits begin none.
+  /// The segment that a commit begins, before it is appended to its stream. It is a member, because
+  /// a local would be constructed in each commit, and most commits begin no segment.
   Parts begun_ REPRISE_GUARDED_BY(mutex_);
 };
 

@@ -5,7 +5,7 @@
 
 namespace reprise::remote {
 
-/// 64 random bits. Another process has the same with a probability of 2^-64.
+/// 64 random bits. Two processes get the same bits with a probability of 2^-64.
 [[nodiscard]] inline std::uint64_t random_id() {
   std::random_device source;
   return std::uint64_t{source()} << 32U | source();

@@ -15,7 +15,7 @@ namespace {
 /// The credit for steps if the limiter does not limit inserts: more than a writer ships at once.
 constexpr std::size_t kUnlimitedCredit = std::size_t{1} << 30U;
 
-/// The limiter has fewer bits for its count.
+/// The most inserts that can be restored: the limiter goes on counting from there in 48 bits.
 constexpr std::uint64_t kMostInserts = std::uint64_t{1} << 47U;
 
 const RateLimiter& checked(const RateLimiter& limiter) {
@@ -44,8 +44,8 @@ class RatioOfSums {
   }
   [[nodiscard]] limiter::Limiter& limiter() noexcept { return limiter_; }
 
-  /// Books blocks of inserts until there are `steps`. The rest of the last block is kept for the
-  /// next call. Returns false, with nothing booked, if the limiter refuses a block.
+  /// Books inserts for `steps` steps. The limiter grants several at a time; those left over are
+  /// kept for the next call. Returns false, with nothing booked, if the limiter refuses some.
   [[nodiscard]] bool insert(std::size_t steps) REPRISE_EXCLUDES(mutex_) {
     if (!limiter_.limits_inserts()) {
       return true;
@@ -58,12 +58,12 @@ class RatioOfSums {
     const base::MutexLock lock(mutex_);
     std::size_t booked = 0;
     while (spare_ + booked < steps) {
-      const std::size_t block = limiter_.book_inserts([=] { return items + booked; });
-      if (block == 0) {
+      const std::size_t granted = limiter_.book_inserts([=] { return items + booked; });
+      if (granted == 0) {
         limiter_.return_inserts(booked);
         return false;
       }
-      booked += block;
+      booked += granted;
     }
     spare_ = spare_ + booked - steps;
     return true;

@@ -12,7 +12,7 @@
 namespace reprise::remote {
 namespace {
 
-/// How long an append waits between two questions to its hook, to which no lock is held.
+/// How long an append waits before it asks its hook again, for which it releases its locks.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
 
 /// The `End` with which a step of the segment is committed.
@@ -30,9 +30,9 @@ class Priorities {
     }
   }
 
-  /// The priorities of the last `items` items that this step's commit decides; none if there are no
-  /// priorities. The remote commit decided more items if the episode began anew in this buffer,
-  /// which lacks the steps that the episode's first items need.
+  /// The priorities of the last `items` items that this step's commit decides; none if the segment
+  /// has none. The remote commit may have decided more items: if the episode began anew in this
+  /// buffer, the steps are missing here with which the other items begin.
   std::span<const float> next(std::size_t step, std::size_t items) noexcept {
     if (segment_.priorities.empty()) {
       return {};
@@ -56,7 +56,7 @@ class Priorities {
   std::vector<float> scratch_;
 };
 
-/// Unlocks a mutex that the caller has locked.
+/// Unlocks, at the end of a scope, a mutex that the caller has locked.
 class REPRISE_SCOPED_CAPABILITY AdoptedLock {
  public:
   explicit AdoptedLock(base::Mutex& mutex) REPRISE_REQUIRES(mutex) : mutex_(mutex) {}
@@ -76,7 +76,7 @@ TakenNumbers::State TakenNumbers::state_of(std::uint64_t number) const noexcept 
   }
   return std::ranges::any_of(
              intervals_,
-             [=](const Interval& one) { return number >= one.first && number <= one.last; })
+             [=](const Interval& taken) { return number >= taken.first && number <= taken.last; })
              ? State::Taken
              : State::Late;
 }
@@ -89,20 +89,24 @@ void TakenNumbers::take(std::uint64_t number) {
   }
 }
 
-/// Begins the episode of a segment that does not continue the steps appended so far.
+/// Begins an episode for a segment that does not go on where the steps appended so far end. If the
+/// segment does not begin with the remote episode either, the first items are lacking here.
 void RemoteStream::begin(const SegmentView& segment, const StepBytes& bytes, std::size_t& done,
                          AppendResult& result) {
   const Segment& head = segment.head;
   const std::uint64_t first = head.position + done;
-  const bool known = episode_ == head.episode && position_ == first;
-  result.restarted += first != 0 && !known ? 1 : 0;
+  const bool restarted_before = episode_ == head.episode && position_ == first;
+  if (first != 0 && !restarted_before) {
+    ++result.restarted;
+  }
   // Items begin only at multiples of the period, and only those steps have states.
   const std::uint64_t skip = (bytes.every - first % bytes.every) % bytes.every;
   const auto from = static_cast<std::size_t>(std::min<std::uint64_t>(done + skip, head.steps));
   if (from == head.steps) {
     writer_->end_at_last_commit();
   } else {
-    // This comes first: if the next call throws, no step may continue the earlier episode.
+    // The writer begins an episode before anything else that may throw, so that no later step
+    // continues the earlier episode.
     writer_->begin_episode();
     writer_->write_first(segment.rows.data() + from * bytes.step());
   }
@@ -133,10 +137,10 @@ CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& b
               : segment.states.data() + (bytes.kept(0, position) - kept_first) * bytes.states;
       writer_->write_step(row, row + bytes.columns, state);
       const End end = end_of(head, done);
-      const std::span<const float> given = segment.priorities.empty()
-                                               ? std::span<const float>()
-                                               : priorities.next(done, writer_->completing(end));
-      const CommitStatus status = writer_->commit(end, given);
+      const std::span<const float> of_step = segment.priorities.empty()
+                                                 ? std::span<const float>()
+                                                 : priorities.next(done, writer_->completing(end));
+      const CommitStatus status = writer_->commit(end, of_step);
       if (status != CommitStatus::Committed) {
         return status;
       }
@@ -145,7 +149,7 @@ CommitStatus RemoteStream::append(const SegmentView& segment, const StepBytes& b
       ++result.steps;
     }
   } else if (!goes_on) {
-    return CommitStatus::Committed;  // It ends an episode of which no step was appended.
+    return CommitStatus::Committed;  // The segment ends an episode that has no step here.
   }
   if (head.end == Segment::kCut) {
     writer_->end_at_last_commit();
@@ -169,11 +173,11 @@ std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t write
   return remotes_.emplace(writer_id, std::make_shared<Remote>()).first->second;
 }
 
-/// Forgets the writers that were closed longest ago. Otherwise memory would grow with every writer.
+/// Forgets the writers that were closed longest ago, because memory would grow with every writer.
 void RemoteWriters::forget_closed() {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> closed;  // When each was closed, and its id.
   for (const auto& [writer_id, remote] : remotes_) {
-    // References are taken with `mutex_` held, so no call has it if this is the only one.
+    // Pointers to it are copied with `mutex_` held, so if this is the only one, no call has one.
     if (remote.use_count() == 1 && remote->closed != 0) {
       closed.emplace_back(remote->closed, writer_id);
     }
@@ -200,20 +204,20 @@ std::unique_ptr<writer::WriterCore> RemoteWriters::make_writer() {
   }
 }
 
-/// Makes a writer for each environment of the segments, or as many as have a place if these are
-/// enough, because the environments take one over from each other between episodes. Makes none and
-/// returns false if they are not.
+/// Makes a writer for each environment of the segments, or for as many as have a place. Fewer may
+/// be enough, because environments take a writer over from each other between episodes. Makes none
+/// and returns false if they are not enough.
 bool RemoteWriters::make_streams(Remote& remote, std::span<const SegmentView> segments) {
-  std::map<std::uint32_t, RemoteStream> made;
-  bool place = true;
+  std::map<std::uint32_t, RemoteStream> added;
+  bool has_place = true;
   for (const SegmentView& segment : segments) {
     const std::uint32_t stream = segment.head.stream;
-    if (place && segment.head.steps != 0 && !remote.streams.contains(stream) &&
-        !made.contains(stream)) {
+    if (has_place && segment.head.steps != 0 && !remote.streams.contains(stream) &&
+        !added.contains(stream)) {
       std::unique_ptr<writer::WriterCore> writer = make_writer();
-      place = writer != nullptr;
-      if (place) {
-        made.emplace(stream, std::move(writer));
+      has_place = writer != nullptr;
+      if (has_place) {
+        added.emplace(stream, std::move(writer));
       }
     }
   }
@@ -223,7 +227,7 @@ bool RemoteWriters::make_streams(Remote& remote, std::span<const SegmentView> se
       under_way.insert(stream);
     }
   }
-  const std::size_t writers = remote.streams.size() + made.size();
+  const std::size_t writers = remote.streams.size() + added.size();
   for (const SegmentView& segment : segments) {
     if (segment.head.steps == 0) {
       continue;  // Such a segment needs no writer, and does not always end an episode here.
@@ -236,13 +240,13 @@ bool RemoteWriters::make_streams(Remote& remote, std::span<const SegmentView> se
       under_way.erase(segment.head.stream);
     }
   }
-  remote.streams.merge(made);
+  remote.streams.merge(added);
   note_streams(remote);
   return true;
 }
 
-/// The writer for a segment: that of its environment, or one of another environment that is between
-/// two episodes. Null for the end of an episode of which no step is here.
+/// The writer for a segment: that of its environment, or that of another environment that is
+/// between two episodes. Null for the end of an episode that has no step here.
 RemoteStream* RemoteWriters::stream_for(Remote& remote, const Segment& head) {
   if (const auto own = remote.streams.find(head.stream); own != remote.streams.end()) {
     return &own->second;
@@ -250,29 +254,29 @@ RemoteStream* RemoteWriters::stream_for(Remote& remote, const Segment& head) {
   if (head.steps == 0) {
     return nullptr;
   }
-  auto idle = remote.streams.extract(
-      std::ranges::find_if(remote.streams, [](const auto& one) { return one.second.idle(); }));
+  auto idle = remote.streams.extract(std::ranges::find_if(
+      remote.streams, [](const auto& stream) { return stream.second.idle(); }));
   idle.key() = head.stream;
   return &remote.streams.insert(std::move(idle)).position->second;
 }
 
-/// Counts the writer's streams where readers need not wait for an append of it.
+/// Counts the writer's streams in a word that can be read without waiting for the writer's append.
 void RemoteWriters::note_streams(Remote& remote) {
   const base::MutexLock lock(mutex_);
   remote.open = remote.streams.size();
   remote.closed = remote.open == 0 ? remote.closed : 0;
 }
 
-/// Gives back the writers that are between two episodes, except those of a remote writer whose
-/// append is under way, as it may wait for long.
+/// Gives back the writers that are between two episodes. Passes over remote writers whose append is
+/// under way, because that may wait for long.
 void RemoteWriters::give_back_idle() {
   for (const std::shared_ptr<Remote>& remote : all()) {
     if (!remote->mutex.try_lock()) {
       continue;
     }
     const AdoptedLock lock(remote->mutex);
-    if (!remote->part) {  // The rest of a partly appended shipment may need any of its writers.
-      std::erase_if(remote->streams, [](const auto& one) { return one.second.idle(); });
+    if (!remote->part) {  // A partly appended shipment may still need all writers.
+      std::erase_if(remote->streams, [](const auto& stream) { return stream.second.idle(); });
       note_streams(*remote);
     }
   }
@@ -330,7 +334,8 @@ std::optional<AppendResult> RemoteWriters::attempt(const Shipment& shipment,
   }
 }
 
-/// Waits for another append of the writer, unless the deadline is over.
+/// Appends with the writer's lock held. Waits for another append of the writer, unless the deadline
+/// is over.
 std::optional<AppendResult> RemoteWriters::append(Remote& remote, const Shipment& shipment,
                                                   base::Clock::time_point deadline) {
   if (deadline > base::Clock::now()) {
@@ -344,7 +349,8 @@ std::optional<AppendResult> RemoteWriters::append(Remote& remote, const Shipment
   return append_locked(remote, shipment, deadline);
 }
 
-/// Returns nothing if there is no place for a writer that the shipment needs.
+/// Appends what is missing of the shipment. Returns nothing if there is no place for a writer that
+/// it needs.
 std::optional<AppendResult> RemoteWriters::append_locked(Remote& remote, const Shipment& shipment,
                                                          base::Clock::time_point deadline) {
   const std::uint64_t number = shipment.header.number;
@@ -393,12 +399,13 @@ void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
   }
   remote.taken.take(shipment.header.number);
   remote.part.reset();
-  // All later episodes of an environment may go to other shards. Its writer is closed once it has
-  // been idle for long, because otherwise its open chunk would stay in this buffer for ever.
-  const std::uint64_t chunks = std::uint64_t{4} * core_->options().chunk_steps;
+  // All later episodes of an environment may go to other shards, and its open chunk would stay in
+  // this buffer for ever. So its writer is closed once others have appended some chunks meanwhile.
+  constexpr std::uint64_t kIdleChunks = 4;
+  const std::uint64_t most_idle = kIdleChunks * core_->options().chunk_steps;
   const std::uint64_t steps = remote.steps;
-  std::erase_if(remote.streams, [&](const auto& one) {
-    return one.second.idle() && steps - one.second.used > chunks;
+  std::erase_if(remote.streams, [&](const auto& stream) {
+    return stream.second.idle() && steps - stream.second.used > most_idle;
   });
   note_streams(remote);
 }
@@ -413,7 +420,7 @@ std::size_t RemoteWriters::close(std::uint64_t writer_id) {
     }
     remote = found->second;
   }
-  // Local writers, whose destructors end the episodes after the lock is released.
+  // The destructors of these writers end the episodes, after the locks are released.
   std::map<std::uint32_t, RemoteStream> closed;
   {
     const base::MutexLock lock(remote->mutex);
@@ -429,14 +436,14 @@ std::vector<std::shared_ptr<RemoteWriters::Remote>> RemoteWriters::all() const {
   std::vector<std::shared_ptr<Remote>> remotes;
   const base::MutexLock lock(mutex_);
   std::ranges::transform(remotes_, std::back_inserter(remotes),
-                         [](const auto& one) { return one.second; });
+                         [](const auto& entry) { return entry.second; });
   return remotes;
 }
 
 std::size_t RemoteWriters::size() const {
   const base::MutexLock lock(mutex_);
   return static_cast<std::size_t>(
-      std::ranges::count_if(remotes_, [](const auto& one) { return one.second->open != 0; }));
+      std::ranges::count_if(remotes_, [](const auto& entry) { return entry.second->open != 0; }));
 }
 
 }  // namespace reprise::remote

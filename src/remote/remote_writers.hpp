@@ -21,17 +21,17 @@
 
 namespace reprise::remote {
 
-/// The set of shipment numbers that were taken, as ascending intervals: a single one unless
-/// shipments were lost.
+/// The numbers of the shipments that were appended, as ascending intervals: a single interval
+/// unless shipments were lost.
 class TakenNumbers {
  public:
   enum class State : std::uint8_t {
     New,
     Taken,
-    Late,  ///< The number was not taken, but a later one was.
+    Late,  ///< This shipment was not appended, but a later one was.
   };
   [[nodiscard]] State state_of(std::uint64_t number) const noexcept;
-  /// Adds a number that is new. Strong guarantee.
+  /// Adds a number that is new. If it throws, nothing has changed.
   void take(std::uint64_t number);
 
  private:
@@ -47,8 +47,8 @@ class RemoteStream {
  public:
   explicit RemoteStream(std::unique_ptr<writer::WriterCore> writer) : writer_(std::move(writer)) {}
 
-  /// Appends the steps of a segment from `done` on, and adds each to `done`, which is right also
-  /// after an exception or an answer other than `Committed`.
+  /// Appends the steps of a segment from number `done` on, and counts each in `done`, which is
+  /// right also after an exception or an answer other than `Committed`.
   CommitStatus append(const SegmentView& segment, const StepBytes& bytes,
                       std::chrono::nanoseconds timeout, std::size_t& done, AppendResult& result);
   /// Whether the environment is between two episodes.
@@ -62,7 +62,7 @@ class RemoteStream {
   std::unique_ptr<writer::WriterCore> writer_;
   /// The episode of the last segment, by the number that the remote writer gave it.
   std::uint64_t episode_ = ~std::uint64_t{0};
-  std::uint64_t position_ = 0;  ///< The position of its next step in the remote writer's episode.
+  std::uint64_t position_ = 0;  ///< The position of the next step in the remote writer's episode.
 };
 
 /// The remote writers that append to one buffer. Any thread; shipments of one writer exclude each
@@ -92,7 +92,7 @@ class RemoteWriters {
     std::uint64_t number = 0;
     std::uint64_t checksum = 0;
     std::size_t segments = 0;  ///< Segments appended completely.
-    std::size_t steps = 0;     ///< Steps appended of the segment after these.
+    std::size_t steps = 0;     ///< Steps appended of the segment that comes next.
   };
   /// A remote writer. Closed ones are kept for a while, so that late repetitions are noticed.
   struct Remote {
@@ -102,7 +102,8 @@ class RemoteWriters {
     std::optional<Part> part REPRISE_GUARDED_BY(mutex);
     std::uint64_t steps REPRISE_GUARDED_BY(mutex) = 0;  ///< The number of steps appended so far.
     std::size_t open = 0;  ///< The size of `streams`; guarded by `mutex_`.
-    /// `closed_` when this was closed, 0 if it was not, or has a stream again; guarded by `mutex_`.
+    /// The value that `closed_` got when this writer was closed; 0 if it is not closed, or has a
+    /// stream again. Guarded by `mutex_`.
     std::uint64_t closed = 0;
   };
 

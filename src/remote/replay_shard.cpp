@@ -64,7 +64,7 @@ Blob ReplayShard::exchange(std::span<const std::byte> request, const BlobAllocat
 }
 Blob ReplayShard::append_all(std::span<const std::byte> call, std::chrono::nanoseconds timeout,
                              std::size_t most, WaitHook* hook) {
-  return deliveries_->take(call, timeout, most, hook);
+  return deliveries_->append_all(call, timeout, most, hook);
 }
 void ReplayShard::note_alive(std::uint64_t process) {
   deliveries_->note_alive(process);
@@ -80,7 +80,7 @@ Blob ReplayShard::serve(std::span<const std::byte> call, const BlobAllocator& ro
   if (remote::open_any(call, "call").kind == remote::BlobKind::Shipments) {
     return append_all(call, std::chrono::nanoseconds(0));
   }
-  // The thread that waited here would be the one that takes the shipments with the items.
+  // Must not wait: this thread also takes the shipments that would end the wait.
   class NoWait final : public WaitHook {
     [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
       return false;

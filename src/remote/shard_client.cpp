@@ -12,9 +12,9 @@ using Inside = base::OneThread::Inside;
 
 namespace {
 
-/// The core, unless this is a forked child: its requests would have the id and the numbers of its
-/// parent's, and a shard would take them for those.
-remote::ClientCore& here(const std::unique_ptr<remote::ClientCore>& core) {
+/// Returns the core; throws in a forked child. The child's requests would have the id and the
+/// numbers of its parent's requests, and a shard would take them for those.
+remote::ClientCore& usable(const std::unique_ptr<remote::ClientCore>& core) {
   core->life.check_not_forked();
   return *core;
 }
@@ -31,51 +31,51 @@ ShardClient& ShardClient::operator=(ShardClient&&) noexcept = default;
 
 Batch ShardClient::make_batch(std::size_t n, std::pmr::memory_resource* memory,
                               bool unique_frames) const {
-  return here(core_).make_batch(n, memory, unique_frames);
+  return usable(core_).make_batch(n, memory, unique_frames);
 }
 std::optional<ShardClient::Ticket> ShardClient::begin(Batch& batch, std::size_t offset,
                                                       std::size_t n, const SampleOptions& options) {
-  const Inside inside(here(core_).one_thread, "ShardClient::begin");
+  const Inside inside(usable(core_).one_thread, "ShardClient::begin");
   return core_->begin(window::BatchAccess::store(batch), offset, n, options);
 }
 Blob ShardClient::request(std::size_t shard, std::chrono::nanoseconds timeout) {
-  const Inside inside(here(core_).one_thread, "ShardClient::request");
+  const Inside inside(usable(core_).one_thread, "ShardClient::request");
   return core_->request(shard, timeout);
 }
 void ShardClient::answer(std::size_t shard, std::span<const std::byte> answer) {
-  const Inside inside(here(core_).one_thread, "ShardClient::answer");
+  const Inside inside(usable(core_).one_thread, "ShardClient::answer");
   core_->answer(shard, answer);
 }
 void ShardClient::lose(std::size_t shard, bool restarted) {
-  const Inside inside(here(core_).one_thread, "ShardClient::lose");
+  const Inside inside(usable(core_).one_thread, "ShardClient::lose");
   core_->lose(shard, restarted);
 }
 ShardClient::State ShardClient::state(Ticket ticket) const {
-  return here(core_).state(ticket);
+  return usable(core_).state(ticket);
 }
 std::vector<std::size_t> ShardClient::waits_for(Ticket ticket) const {
-  return here(core_).waits_for(ticket);
+  return usable(core_).waits_for(ticket);
 }
 ShardClient::Origins ShardClient::finish(Ticket ticket) {
-  const Inside inside(here(core_).one_thread, "ShardClient::finish");
+  const Inside inside(usable(core_).one_thread, "ShardClient::finish");
   return core_->finish(ticket);
 }
 void ShardClient::drop(Ticket ticket) {
-  const Inside inside(here(core_).one_thread, "ShardClient::drop");
+  const Inside inside(usable(core_).one_thread, "ShardClient::drop");
   core_->drop(ticket);
 }
 std::size_t ShardClient::update(std::span<const ItemKey> keys,
                                 std::span<const std::uint32_t> shards,
                                 std::span<const std::uint64_t> incarnations,
                                 std::span<const float> priorities) {
-  const Inside inside(here(core_).one_thread, "ShardClient::update");
+  const Inside inside(usable(core_).one_thread, "ShardClient::update");
   return core_->update(keys, shards, incarnations, priorities);
 }
 std::size_t ShardClient::shards() const noexcept {
   return core_->shards();
 }
 ShardTotals ShardClient::totals(std::size_t shard) const {
-  return here(core_).totals(shard);
+  return usable(core_).totals(shard);
 }
 std::uint64_t ShardClient::stale_updates() const noexcept {
   return core_->stale_updates();

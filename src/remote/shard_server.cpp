@@ -22,7 +22,7 @@ std::vector<T> values(Bytes bytes) {
   return result;
 }
 
-/// Removes the updates of keys that another buffer gave, and returns how many there were.
+/// Removes the updates of keys that another buffer gave, and returns how many it removed.
 std::size_t drop_foreign(std::vector<ItemKey>& keys, std::vector<float>& priorities,
                          buffer::BufferCore& core) {
   const std::size_t slots = core.store().chunks() * core.store().chunk_rows();
@@ -87,7 +87,8 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   request.priorities = values<float>(reader.bytes(head.updates, sizeof(float)));
   request.draws = values<DrawRequest>(reader.bytes(head.draws, sizeof(DrawRequest)));
   reader.finish();
-  // Does not ask the selector, because its exponent may have been set since the client did.
+  // The selector need not be able to weigh these: its exponent may have been set since the client
+  // asked its own.
   for (const float priority : request.priorities) {
     reader.require(std::isfinite(priority) && priority >= 0.0F, "priority ", priority,
                    "; allowed: finite, at least 0");
@@ -118,20 +119,20 @@ Blob ShardServer::exchange(Bytes blob, const BlobAllocator& room, WaitHook* hook
     return kept->second;
   }
   const std::uint64_t incarnation = request.head.incarnation;
-  // The client has the answers to all others: this is a late copy, which is not executed again.
+  // If the client does not wait for the answer, this is a late copy of a request that was answered.
   const bool waits = std::ranges::binary_search(client.waits, number);
-  const bool right = waits && (incarnation == 0 || incarnation == incarnation_);
-  if (!right || core_->closed()) {
+  const bool for_this = incarnation == 0 || incarnation == incarnation_;
+  if (!waits || !for_this || core_->closed()) {
     return refusal(*core_, incarnation_);
   }
-  const auto made = client.answers.emplace(number, Blob()).first;
+  const auto entry = client.answers.emplace(number, Blob()).first;
   try {
-    made->second = answer(request, room, hook);
+    entry->second = answer(request, room, hook);
   } catch (...) {
-    client.answers.erase(made);
+    client.answers.erase(entry);
     throw;
   }
-  return made->second;
+  return entry->second;
 }
 
 /// Returns the client of a request. Forgets the answers that the client has confirmed, and clients
@@ -145,7 +146,8 @@ ShardServer::Client& ShardServer::client_of(const Request& request) {
       return !std::ranges::binary_search(client.waits, one.first);
     });
   }
-  if (client.last_heard - last_sweep_ > std::chrono::seconds(1)) {
+  constexpr std::chrono::seconds kSweepInterval{1};  // Sweeping at each request would cost more.
+  if (client.last_heard - last_sweep_ > kSweepInterval) {
     last_sweep_ = client.last_heard;
     std::erase_if(clients_, [&](const auto& one) {
       return client.last_heard - one.second.last_heard > forgotten_;
@@ -183,28 +185,28 @@ Blob ShardServer::answer(const Request& request, const BlobAllocator& room, Wait
 /// Executes one draw of a request, into a batch whose memory is at `place` in the answer.
 DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte* place,
                              base::Clock::time_point deadline, WaitHook* hook) {
-  const DrawRequest& wanted = request.draws[draw];
-  const auto n = static_cast<std::size_t>(wanted.items);
+  const DrawRequest& asked = request.draws[draw];
+  const auto n = static_cast<std::size_t>(asked.items);
   if (n == 0) {
     const bool nothing = !(totals(request.head.selector).total > 0.0);
     return static_cast<DrawStatus>(nothing ? SampleStatus::Code::NothingToDraw
                                            : SampleStatus::Code::Ok);
   }
-  window::BatchStore batch(core_->schema(), core_->window(), nullptr, wanted.unique_frames != 0);
+  window::BatchStore batch(core_->schema(), core_->window(), nullptr, asked.unique_frames != 0);
   batch.lay_over(place, n);
   SampleOptions options;
   options.beta = 0.0F;
   options.normalise = Normalise::Not;
-  options.draws = static_cast<Draws>(wanted.draws);
-  if (wanted.targets.n_step != 0) {
-    options.n_step = wanted.targets.n_step;
-    options.discount = wanted.targets.discount;
+  options.draws = static_cast<Draws>(asked.draws);
+  if (asked.targets.n_step != 0) {
+    options.n_step = asked.targets.n_step;
+    options.discount = asked.targets.discount;
   }
   options.timeout = std::max(std::chrono::nanoseconds(deadline - base::Clock::now()),
                              std::chrono::nanoseconds(0));
   options.hook = hook;
   SampleStatus::Code code = samplers_[request.head.selector]->sample(batch, 0, n, options).code;
-  // Without weight there is nothing to draw, however long the client waits for it.
+  // Without weight there is nothing to draw, however long the client would wait.
   if (code != SampleStatus::Code::Ok && !(totals(request.head.selector).total > 0.0)) {
     code = SampleStatus::Code::NothingToDraw;
   }

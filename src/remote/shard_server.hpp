@@ -16,9 +16,9 @@
 
 namespace reprise::remote {
 
-/// Answers the requests of clients for one buffer. Each request is executed once: its answer is
-/// kept for repetitions until a later request of the client confirms it. Any thread; one exchange
-/// at a time.
+/// Answers the requests of clients for one buffer. Each request is executed once: in case it comes
+/// again, its answer is kept until a later request of the client confirms that the client has it.
+/// Any thread; one exchange at a time.
 class ShardServer {
  public:
   /// Throws as `ReplayShard`.
@@ -34,7 +34,7 @@ class ShardServer {
   /// The answers that a client has not confirmed, and when it was last heard of.
   struct Client {
     std::map<std::uint64_t, Blob> answers;
-    /// The number of its newest request, after those of earlier ones whose answers it waits for.
+    /// The numbers of the requests whose answers it waits for; the last one is its newest request.
     std::vector<std::uint64_t> waits;
     base::Clock::time_point last_heard;
   };

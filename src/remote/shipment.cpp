@@ -10,8 +10,9 @@ namespace {
 /// No step of a segment may have a higher position, because an item's header could not hold it.
 constexpr std::uint64_t kMaxPosition = storage::ItemHeader::kMaxPosition;
 
-/// Does not ask selectors, because their exponents may have been set since the steps were packed:
-/// weights are clamped at ingestion.
+/// Checks that the priorities are as many as the steps bring, finite and at least 0. Selectors need
+/// not be able to weigh them: an exponent may have been set since the steps were packed, and
+/// weights are clamped when the items are ingested.
 void check_priorities(const BlobReader& reader, const SegmentView& segment) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < segment.head.steps; ++i) {

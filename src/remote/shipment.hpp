@@ -9,10 +9,10 @@
 
 namespace reprise::remote {
 
-/// Consecutive steps of one episode in a shipment. Unless it has no steps, these follow it:
-///  - the observations before its first step, then columns and next observations of each step;
-///  - recurrent states of the steps that keep theirs;
-///  - if there are priorities, how many the commit of each step brought, then all of them.
+/// Consecutive steps of one episode in a shipment. If it has steps, three arrays follow `Segment`:
+/// - the observations before its first step, then columns and next observations of each step;
+/// - the recurrent states of the steps that keep them;
+/// - if it has priorities, how many the commit of each step brought, then all of them.
 struct Segment {
   std::uint32_t stream = 0;  ///< The number of the environment at the remote writer.
   std::uint32_t steps = 0;
@@ -21,7 +21,7 @@ struct Segment {
   std::uint32_t end = 0;       ///< How the last step ends: an `End`, or `kCut`.
   std::uint32_t priorities = 0;
 
-  /// The episode ends at the last step, which was committed as one that does not end it.
+  /// The episode ends at the last step, although that was committed with `End::Continue`.
   static constexpr std::uint32_t kCut = 3;
 };
 static_assert(sizeof(Segment) == 32);
@@ -38,7 +38,7 @@ struct StepBytes {
   std::size_t observations;
   std::size_t columns;
   std::size_t states;   ///< The size of one step's states; 0 without recurrent states.
-  std::uint32_t every;  ///< Steps whose position is a multiple of this keep their states.
+  std::uint32_t every;  ///< Steps whose position is a multiple of this number keep their states.
 
   [[nodiscard]] std::size_t step() const noexcept { return columns + observations; }
   /// How many positions in [0, end) keep their states.

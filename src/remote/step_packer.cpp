@@ -18,10 +18,10 @@ namespace {
 using remote::PackedSteps;
 
 /// A writer of a `StepPacker`. It has memory for the current row and for the next row of its
-/// episode, which each step swaps. One thread at a time.
+/// episode; each step swaps the two. One thread at a time.
 class PackingWriter final : public writer::StepWriter {
  public:
-  /// `std::runtime_error` if all streams have a writer.
+  /// Throws `std::runtime_error` if `max_writers` writers are alive.
   explicit PackingWriter(const std::shared_ptr<PackedSteps>& steps)
       : StepWriter({steps->outline.format, steps->outline.selectors, steps->life}, {}),
         steps_(steps),
@@ -52,14 +52,16 @@ class PackingWriter final : public writer::StepWriter {
                     .position = position_,
                     .now = rows[kNow],
                     .next = rows[kNext],
-                    .state = keeps_states(position_) ? rows[kState] : nullptr,
+                    .state = needs_states(position_) ? rows[kState] : nullptr,
                     .end = end,
                     .priorities = priorities});
     ++position_;
     if (end != End::Continue) {
       leave_episode();
     } else {
-      open_ += open_ + 1 < format_.window.ahead() ? 1U : 0U;
+      if (open_ + 1 < format_.window.ahead()) {
+        ++open_;
+      }
       go_on();
       std::swap(rows[kNow], rows[kNext]);
     }
@@ -90,7 +92,7 @@ StepPacker::~StepPacker() {
 StepPacker::StepPacker(StepPacker&&) noexcept = default;
 
 StepPacker& StepPacker::operator=(StepPacker&& other) noexcept {
-  StepPacker before(std::move(other));  // After the swap it is the replaced packer, and closes it.
+  StepPacker before(std::move(other));  // After the swap this is the replaced packer, and closes.
   steps_.swap(before.steps_);
   return *this;
 }

@@ -14,7 +14,7 @@
 
 namespace reprise::sampler {
 
-/// How many items and draws a batch needs, beyond what the rate limiter asks for, or how many the
+/// How many items and draws a batch needs, beside what the rate limiter asks for; or how many the
 /// buffer has.
 struct Needs {
   std::size_t items = 0;  ///< Different items, at least.
@@ -28,7 +28,7 @@ struct Needs {
 /// Consecutive draws that a shard made under one lock.
 struct Run {
   std::size_t shard = 0;
-  std::size_t begin = 0;  ///< Index of its first slot, and of its first pinned chunk.
+  std::size_t begin = 0;  ///< The index of the run's first slot, and of its first pinned chunk.
   std::size_t count = 0;
   std::size_t pins = 0;
   double total = 0.0;  ///< The locked total of the shard, for draws by weight.
@@ -40,7 +40,7 @@ struct Drawing {
   Draws draws = Draws::Stratified;
   std::vector<Run>& runs;
   std::size_t fresh = 0;  ///< How many of the first items were fresh.
-  /// After a draw that failed: how many draws were possible, 0 if the plan does not count them.
+  /// After a draw that failed: how many draws were possible, or 0 if the plan does not count that.
   std::size_t found = 0;
 
   [[nodiscard]] std::size_t done() const noexcept {
@@ -52,7 +52,7 @@ struct Drawing {
       runs.push_back({shard, done(), drawn.items, drawn.pins, drawn.total});
     }
   }
-  /// Gives back the pins of all runs but the first `but_first`, and forgets these runs.
+  /// Removes all runs but the first `but_first`, and gives back their pins.
   void give_back(buffer::ShardSet& shards, std::size_t but_first = 0) noexcept {
     for (const Run& run : std::span(runs).subspan(but_first)) {
       shards[run.shard].unpin(slots.sub(run.begin, run.pins).pinned);
@@ -67,9 +67,9 @@ class DrawPlan {
  public:
   enum class Outcome : std::uint8_t {
     Drawn,
-    Retry,     ///< The shards changed meanwhile: another try may succeed at once.
-    TooFew,    ///< There are too few items or draws: another try may succeed once more have come.
-    NoWeight,  ///< Too few items have weight.
+    Retry,     ///< The shards changed during the draw: another try may succeed at once.
+    TooFew,    ///< The buffer has too few items or draws left: a try may succeed once it has more.
+    NoWeight,  ///< The buffer has the items, but too few of them weigh more than 0.
   };
 
   virtual ~DrawPlan() = default;
@@ -82,9 +82,9 @@ class DrawPlan {
   }
   /// Makes room for the draws, so that `draw` allocates nothing.
   virtual void reserve(Drawing& drawing) = 0;
-  /// Draws into the remaining slots, pins each item's chunk, and writes the probabilities. If it
-  /// does not return Drawn, the runs are as before and it may be called again; `FreshDraw` keeps
-  /// the runs of its first try.
+  /// Draws into the remaining slots, pins each item's chunk, and writes the probabilities. After
+  /// any answer but `Drawn` the runs are as before, and `draw` may be called again; only
+  /// `FreshDraw` keeps the runs of its first try.
   virtual Outcome draw(Drawing& drawing, base::Random& random) = 0;
 
   /// What the importance weights of the last draw depend on.
@@ -94,9 +94,9 @@ class DrawPlan {
   DrawPlan(buffer::ShardSet& shards, std::size_t selector) noexcept
       : shards_(shards), selector_(selector) {}
 
-  /// The outcome of a draw that found no weight. The totals are read under each shard's lock,
-  /// because hints change only when a lock is released, and a thread that still holds one may have
-  /// ingested the items for which this draw was admitted.
+  /// The outcome of a draw that found no weight. Each total is read under its shard's lock. Hints
+  /// would not do: they change only when a lock is released, and a thread that still holds one may
+  /// have ingested the items for which this draw was admitted.
   [[nodiscard]] Outcome without_weight() noexcept {
     bool items = false;
     for (std::size_t s = 0; s < shards_.size(); ++s) {

@@ -8,7 +8,7 @@
 namespace reprise::sampler {
 namespace {
 
-/// How many rows of a shard are listed before its lock is released for others.
+/// How many rows of a shard are listed before its lock is released for other threads.
 constexpr std::uint32_t kRowsAtATime = std::uint32_t{1} << 16U;
 
 }  // namespace
@@ -46,13 +46,15 @@ DrawPlan::Outcome EpochDraw::draw(Drawing& drawing, base::Random& random) {
                       1.0 / static_cast<double>(in_pass_));
     done += drawn;
     any_drawn_ = any_drawn_ || drawn != 0;
-    passes_ += left_ == 0 && any_drawn_ ? 1U : 0U;
+    if (left_ == 0 && any_drawn_) {
+      ++passes_;
+    }
   }
   return Outcome::Drawn;
 }
 
-/// Begins a pass: lists at least the items that are in the buffer during the whole call. Returns
-/// false if no item was listed.
+/// Begins a pass: lists the items that are in the buffer during the whole call, and perhaps some
+/// that come or leave meanwhile. Returns false if no item was listed.
 bool EpochDraw::begin_pass() noexcept {
   const std::uint32_t chunks = std::max(kRowsAtATime / shards_.chunk_rows(), 1U);
   left_ = 0;
@@ -84,8 +86,8 @@ std::size_t EpochDraw::draw_round(Drawing& drawing, base::Random& random) noexce
                          [&](std::size_t s, std::span<const std::uint32_t> of_shard) {
                            const std::size_t done = drawing.done();
                            shard::Slots slots = drawing.slots.sub(done, of_shard.size());
-                           // The batch's memory may be shared with other threads that change it, so
-                           // keys are not read from it.
+                           // Other processes may change the memory of the batch, so keys are not
+                           // read from there.
                            const std::span<ItemKey> batch = slots.keys;
                            slots.keys = std::span(keys_).first(of_shard.size());
                            std::ranges::transform(of_shard, slots.keys.begin(),

@@ -36,8 +36,8 @@ DrawPlan::Outcome FreshDraw::draw(Drawing& drawing, base::Random& random) {
   return Outcome::Drawn;
 }
 
-/// Draws the fresh share of the batch, or all fresh items if there are fewer. Each shard gives in
-/// proportion to its fresh items, rounded up, so that items wait as long in each queue.
+/// Draws the fresh share of the batch, or all fresh items if there are fewer. Each shard gives a
+/// number in proportion to its fresh items, rounded up, so that items of all shards wait as long.
 void FreshDraw::draw_fresh(Drawing& drawing) {
   const double share = share_ * static_cast<double>(drawing.slots.size());
   const auto wanted = std::max<std::size_t>(static_cast<std::size_t>(std::llround(share)), 1);

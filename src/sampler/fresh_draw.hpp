@@ -7,8 +7,8 @@
 
 namespace reprise::sampler {
 
-/// Draws items that nobody has drawn before, from the queues of the shards
-/// (`SamplerOptions::fresh`), into the first slots; another plan draws the rest.
+/// Draws items that nobody has drawn before, from the shards' queues of fresh items
+/// (`SamplerOptions::fresh`), into the first slots; another plan draws the rest of the batch.
 class FreshDraw final : public DrawPlan {
  public:
   /// With a share above 0 the buffer tracks fresh items from now on.

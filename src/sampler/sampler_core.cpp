@@ -9,8 +9,8 @@
 namespace reprise::sampler {
 namespace {
 
-/// How often a draw is tried if shards lose all their weight between the hints and the locks. A
-/// thread that clears the buffer over and over makes every second try fail.
+/// How often a draw is tried if shards lose all their weight between the hints and the locks. Even
+/// a thread that clears the buffer over and over makes only every second try fail.
 constexpr int kDrawTries = 256;
 /// A sampler that was woken and still lacks items sleeps this long before it registers again, so
 /// that filling a buffer does not cost a wake per commit.
@@ -40,16 +40,17 @@ SamplerCore::SamplerCore(std::shared_ptr<buffer::BufferCore> core, const Sampler
   if (options.fresh > 0.0F) {
     by_weight = &fresh_;
   }
+  // For Stratified, Independent, WithoutReplacement and Epoch.
   plans_ = {by_weight, by_weight, &snapshot_, &epoch_};
   if (snapshots_) {
     plans_.fill(&snapshot_);
   }
-  // A shard has at most two runs in a batch, after the run of its fresh items.
+  // A shard has at most three runs in a batch: one of fresh items, and two of `WeightedDraw`.
   runs_.reserve(3 * core_->shards().size());
 }
 
-/// The share of fresh items in a batch. Throws std::invalid_argument unless it is 0 to 1, and 0 if
-/// the selector is ordered or draws are limited.
+/// The share of fresh items in a batch. Throws std::invalid_argument for a share outside [0, 1],
+/// and for one above 0 if the selector is ordered or draws are limited.
 float SamplerCore::fresh_share() const {
   const float share = options_.fresh;
   base::require(share >= 0.0F && share <= 1.0F, "fresh is ", share, "; allowed: 0 to 1");
@@ -107,7 +108,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
 
 SampleStatus SamplerCore::poll(window::BatchStore& batch, std::size_t offset, std::size_t n,
                                const SampleOptions& options) {
-  Call& call = polled_ ? *polled_ : polled_.emplace(core_->sampler_turns, true);
+  Call& call = polled_ ? *polled_ : polled_.emplace(core_->sampler_turns, /*is_polled=*/true);
   call.status = {};
   const SampleStatus status = sample(call, batch, offset, n, options);
   if (status.code != SampleStatus::Code::Stopped) {
@@ -128,7 +129,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
                   runs_};
   plan.reserve(drawing);  // This may throw, so it comes before the limiter counts the batch.
   call.status.batch = call.status.possible = n;
-  if (!core_->limiter().is_unlimited()) {  // If nothing limits samplers, none waits for items.
+  if (!core_->limiter().is_unlimited()) {  // Otherwise the call waits for no items.
     call.needs = plan.needs(n, options.draws);
   }
   limiter::WaitTerms terms(&core_->life(), options.timeout, options.stop, options.hook);
@@ -157,7 +158,7 @@ SampleStatus SamplerCore::sample(Call& call, window::BatchStore& batch, std::siz
   return status;
 }
 
-/// Waits, draws and pins until there is a batch, or until the status says why there is none.
+/// Waits, draws and pins until a batch is drawn, or until the status says why it cannot be.
 void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan& plan,
                                 Drawing& drawing) {
   SampleStatus& status = call.status;
@@ -173,7 +174,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
     status.version = core_->counters.version.load(std::memory_order_relaxed);
     const DrawPlan::Outcome outcome = plan.draw(drawing, random_);
     if (outcome == DrawPlan::Outcome::Retry && --tries != 0) {
-      std::this_thread::yield();  // Lets the thread run that takes the items away.
+      std::this_thread::yield();  // Lets the thread finish that takes the items away.
       continue;
     }
     batch_drawn(status.batch);
@@ -194,7 +195,7 @@ void SamplerCore::draw_admitted(Call& call, limiter::WaitTerms& terms, DrawPlan&
   }
 }
 
-/// Counts the items and draws that the buffer has.
+/// Counts the items that the buffer has, and if the batch needs them counted, its draws left.
 Needs SamplerCore::available(const Needs& needs) const noexcept {
   return {core_->shards().items(), needs.draws == 0 ? 0 : core_->shards().draws_left()};
 }
@@ -209,7 +210,8 @@ std::size_t SamplerCore::items_for(const Needs& needs, const Needs& available) c
   return std::max(needs.items, missing == 0 ? 0 : available.items + missing);
 }
 
-/// Asks for admission once; if it is granted, the limiter has counted the batch as sampled.
+/// Asks the limiter for admission, unless the buffer lacks items. Returns whether it was granted;
+/// then the limiter has counted the batch as sampled.
 bool SamplerCore::admit(Call& call) noexcept {
   using Answer = limiter::Limiter::Answer;
   SampleStatus& status = call.status;
@@ -246,8 +248,8 @@ void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
   }
 }
 
-/// Asks for admission in the call's turn, without waiting. If the answer is no, the call keeps its
-/// turn.
+/// Asks for admission without waiting, if it is the call's turn. Without admission the call keeps
+/// its place in the line.
 bool SamplerCore::admit_polled(Call& call) noexcept {
   call.in_turn = core_->draws_consume();
   call.status.held_by_turn = call.in_turn && !call.turns.enqueue(call);
@@ -261,11 +263,12 @@ bool SamplerCore::admit_polled(Call& call) noexcept {
   return false;
 }
 
-/// Waits for admission. The first request was refused, or not made because other calls wait.
+/// Waits for admission. A first request was refused, or was not made because other calls wait.
 void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   const bool for_ratio = core_->limiter().limits_inserts() && !core_->limiter().is_queue() &&
                          call.answer != limiter::Limiter::Answer::TooFewItems;
-  // The call takes its turn before its wait is counted, so a call that is seen to wait has a turn.
+  // The call joins the line before its wait is counted, so whoever sees the wait in the statistics
+  // can rely on the call's place in the line.
   call.in_turn = core_->draws_consume();
   if (call.in_turn) {
     static_cast<void>(call.turns.enqueue(call));
@@ -289,7 +292,7 @@ void SamplerCore::wait_until_admitted(Call& call, limiter::WaitTerms& terms) {
   }
 }
 
-/// Waits for items when it is the call's turn.
+/// Waits for admission as the first call of the line, or without a line.
 std::optional<limiter::WaitEnd> SamplerCore::wait_for_items(Call& call,
                                                             limiter::Wait& wait) noexcept {
   for (;;) {
@@ -325,7 +328,7 @@ bool SamplerCore::admit_in_turn(Call& call) noexcept {
                       : admit(call);
 }
 
-/// Writes why there is no batch into the status of a call whose wait has ended.
+/// Ends the turn of a call whose wait has ended, and writes into its status why.
 void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
   call.status.held_by_turn = call.leave() || call.status.held_by_turn;
   call.status.code = code_of(end);
@@ -334,6 +337,7 @@ void SamplerCore::give_up(Call& call, limiter::WaitEnd end) noexcept {
   }
 }
 
+/// Writes into the status what the call waits for.
 void SamplerCore::fill_reason(Call& call) noexcept {
   using Answer = limiter::Limiter::Answer;
   SampleStatus& status = call.status;
@@ -350,8 +354,8 @@ void SamplerCore::fill_reason(Call& call) noexcept {
   }
 }
 
-/// Tells the limiter that an admitted batch was drawn or failed, and wakes the threads that wait
-/// for that.
+/// Tells the limiter that an admitted batch was drawn or could not be, and wakes the threads that
+/// wait for this.
 void SamplerCore::batch_drawn(std::size_t n) noexcept {
   if (!core_->limiter().limits_inserts()) {
     return;
@@ -365,7 +369,8 @@ void SamplerCore::batch_drawn(std::size_t n) noexcept {
   }
 }
 
-/// Undoes the limiter's count of a failed draw, and wakes the samplers that the count held back.
+/// Undoes the limiter's count of a batch that was not drawn, and wakes the samplers that the count
+/// held back.
 void SamplerCore::take_back(std::size_t n) noexcept {
   core_->limiter().return_samples(n);
   core_->items_event.wake_registered();

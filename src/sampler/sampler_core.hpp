@@ -34,7 +34,7 @@ namespace reprise::sampler {
 /// The status code for the end of a wait.
 [[nodiscard]] inline SampleStatus::Code code_of(limiter::WaitEnd end) noexcept {
   using Code = SampleStatus::Code;
-  constexpr Code kCodes[] = {Code::TimedOut, Code::Stopped, Code::Closed};
+  constexpr Code kCodes[] = {Code::TimedOut, Code::Stopped, Code::Closed};  // As in `WaitEnd`.
   return kCodes[static_cast<std::size_t>(end)];
 }
 
@@ -55,13 +55,15 @@ class SamplerCore {
   SampleStatus sample(window::BatchStore& batch, std::size_t offset, std::size_t n,
                       const SampleOptions& options);
 
-  /// As `sample`, for a thread that must not wait: `Stopped` if there is no batch yet. The call
-  /// then keeps its turn until it is repeated with the same arguments, or given up.
+  /// As `sample`, for a thread that must not wait: returns `Stopped` if the batch cannot be drawn
+  /// yet. The call then keeps its place in the line of waiting samplers until it is repeated with
+  /// the same arguments, or until `give_up`.
   SampleStatus poll(window::BatchStore& batch, std::size_t offset, std::size_t n,
                     const SampleOptions& options);
   void give_up() noexcept { polled_.reset(); }
 
-  /// From now on rows are not copied into batches, but passed to `sink`. Null: they are copied.
+  /// From now on the places of rows are passed to `sink`, and rows are not copied into batches;
+  /// null: they are copied.
   void set_row_sink(window::RowSink* sink) noexcept { row_sink_ = sink; }
   [[nodiscard]] bool has_row_sink() const noexcept { return row_sink_ != nullptr; }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
@@ -89,15 +91,15 @@ class SamplerCore {
   }
 
  private:
-  /// A call of `sample`, and its turn if it has to wait. It keeps the turn until it has drawn, so
-  /// that no other waiting call takes the items.
+  /// A call of `sample`, and its place in the line of waiting samplers, if it has to wait. It keeps
+  /// this turn until it has drawn, so that no other waiting call takes the items.
   struct Call : limiter::Turns::Turn {
     explicit Call(limiter::Turns& all, bool is_polled = false) noexcept
         : turns(all), polled(is_polled) {}
     ~Call() { leave(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
-    /// Leaves its turn; returns whether other calls were before it.
+    /// Leaves the line; returns whether other calls were before this one.
     bool leave() noexcept { return std::exchange(in_turn, false) && turns.leave(*this); }
 
     limiter::Turns& turns;

@@ -29,13 +29,13 @@ Needs SnapshotDraw::needs(std::size_t n, Draws draws) const noexcept {
   if (ordered_ || draws == Draws::WithoutReplacement) {
     return {n, 0};
   }
-  // An item may be drawn repeatedly but only up to its limit, so draws left have to be counted.
+  // An item may be drawn more than once, up to its limit, so the draws left have to be counted.
   return {base::divide_up(n, shards_.draws_per_item()), n};
 }
 
 void SnapshotDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
-  chosen_.reserve(n + 1);  // As many as of round_, because the two are swapped.
+  chosen_.reserve(n + 1);  // The same room as round_ has, because the two are swapped.
   round_.reserve(n + 1);
   arrivals_.reserve(n + 1);
   positions_.resize(std::max(positions_.size(), n + 1));
@@ -49,8 +49,8 @@ void SnapshotDraw::reserve(Drawing& drawing) {
 }
 
 DrawPlan::Outcome SnapshotDraw::draw(Drawing& drawing, base::Random& random) {
-  // A draw in order does not take items that were decided after it began. If the buffer has enough
-  // items by now, a second try may take them.
+  // A try in order does not take items that were decided after the try began. If the buffer has
+  // enough items now, a second try may take those.
   if (draw_once(drawing, random) ||
       (shards_.items() >= drawing.slots.size() && draw_once(drawing, random))) {
     return Outcome::Drawn;
@@ -64,9 +64,9 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
   any_hidden_ = false;
   lacks_items_ = false;
   if (ordered_) {
-    // Shards are ingested one after the other, and meanwhile a writer may move from one that has
-    // been ingested to one that has not. So items with a number from here on are left to the next
-    // draw.
+    // Shards are ingested one after the other. Meanwhile a writer may move from a shard that was
+    // ingested to one that was not, so of its items only the later ones would be seen. Therefore
+    // items with a number from here on are left to the next draw.
     horizon_ = numbers_.taken();
     shards_.drain();
   }
@@ -87,7 +87,7 @@ bool SnapshotDraw::draw_once(Drawing& drawing, base::Random& random) {
   return true;
 }
 
-/// Chooses the first n items of all shards. Returns false if there are fewer below the horizon.
+/// Chooses the first n items of all shards. Returns false if fewer are below the horizon.
 bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
   const auto read = [&](std::size_t s) {
     shard::LockedShard& shard = all[s];
@@ -131,14 +131,14 @@ double SnapshotDraw::read_totals(const All& all) noexcept {
   return std::accumulate(totals_.begin(), totals_.end(), 0.0);
 }
 
-/// Makes rounds of draws from the items that may still be drawn. A draw of an item whose last draw
-/// was made earlier in the round is void. The other draws are then distributed as if each had been
-/// made alone from the items that could be drawn at that time.
+/// Makes rounds of draws from the items that may still be drawn. If the last draw that an item
+/// allows was made earlier in the round, another draw of it is void. The draws that count are then
+/// distributed as if each had been made alone, from the items that could be drawn at that time.
 ///
-/// Without replacement, draws arrive at random times, and their rate is the total weight that they
-/// are drawn from. So the first arrival of item i has an exponential distribution of rate
-/// weight(i), and the threshold is the arrival time of the item after the last one taken. Items
-/// that have arrived are hidden before the next round, in which the rate is the total that is left.
+/// Without replacement, draws arrive at random times, and their rate is the total weight of the
+/// items they are drawn from. So the first arrival of item i has an exponential distribution of
+/// rate weight(i). The threshold is the arrival time of the first item that is not taken any more.
+/// Items that have arrived are hidden before the next round, whose rate is the weight left.
 bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
                                     base::Random& random) noexcept {
   const bool without = draws == Draws::WithoutReplacement;
@@ -205,8 +205,8 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
   }
 }
 
-/// Takes the draws of the round that are not void, until n are chosen. True if no more are needed:
-/// n draws, and without replacement also the arrival of the item after the last one taken.
+/// Takes the draws of the round that are not void, until n are chosen. Returns whether no further
+/// round is needed: n draws are chosen, and without replacement the threshold is known.
 bool SnapshotDraw::take_round(const All& all, std::size_t n, bool without, double total,
                               base::Random& random) noexcept {
   if (without) {
@@ -222,6 +222,8 @@ bool SnapshotDraw::take_round(const All& all, std::size_t n, bool without, doubl
   return chosen_.size() == n;
 }
 
+/// `take_round` without replacement: lets the draws of the round arrive in random order and at
+/// random times, and takes the first arrival of each item.
 bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
                                  base::Random& random) noexcept {
   arrivals_.resize(round_.size());
@@ -262,8 +264,8 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
   return enough;
 }
 
-/// Counts a draw of an item. `hidden`: whether to hide it from further rounds; an exhausted item is
-/// always hidden.
+/// Counts a draw of an item. `hidden`: whether to hide the item from further rounds; an exhausted
+/// item is always hidden.
 void SnapshotDraw::accept(const All& all, Choice& choice, bool hidden) noexcept {
   shard::LockedShard& shard = all[choice.shard];
   choice.exhausted = shard.limit().add(choice.leaf);
@@ -275,8 +277,8 @@ double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
                            : -std::expm1(-weight * threshold_) / static_cast<double>(n);
 }
 
-/// Calls `call` once per shard that has choices for which `which` is true, with its number and the
-/// leaves and weights of these choices.
+/// Calls call(shard, leaves, weights) once for each shard that has choices for which `which` is
+/// true, with the leaves and weights of these choices.
 template <class Which, class Call>
 void SnapshotDraw::by_shard(std::span<const Choice> choices, Which which, Call call) noexcept {
   std::fill(counts_.begin(), counts_.end(), 0);
@@ -329,8 +331,8 @@ void SnapshotDraw::undo(const All& all) noexcept {
   chosen_.clear();
 }
 
-/// Exhausts the items that had their last draw, and shows the other hidden items again. Choices by
-/// weight get sorted by shard and leaf.
+/// Exhausts the items that had their last draw, and shows the other hidden items again. Sorts
+/// choices by weight by their shard and leaf.
 void SnapshotDraw::settle(const All& all) noexcept {
   const auto before = [](const Choice& a, const Choice& b) {
     return std::tie(a.shard, a.leaf) < std::tie(b.shard, b.leaf);
@@ -354,8 +356,9 @@ void SnapshotDraw::settle(const All& all) noexcept {
   }
 }
 
-/// Writes keys, places, probabilities and pins. Each shard writes its draws together; ordered draws
-/// alternate between shards, so they are put into the batch afterwards.
+/// Writes keys, places, probabilities and pins. Each shard writes all its draws at once. Ordered
+/// draws alternate between shards, so each shard writes them to scratch, from which they are put
+/// into the batch in order.
 void SnapshotDraw::fill_batch(const All& all, Drawing& drawing) noexcept {
   const shard::Slots& batch = drawing.slots;
   std::fill(counts_.begin(), counts_.end(), 0);

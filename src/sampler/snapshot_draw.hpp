@@ -27,7 +27,7 @@ class SnapshotDraw final : public DrawPlan {
 
   [[nodiscard]] Needs needs(std::size_t n, Draws draws) const noexcept override;
   void reserve(Drawing& drawing) override;
-  /// If it does not return Drawn, nothing has changed.
+  /// After any answer but `Drawn` nothing has changed.
   Outcome draw(Drawing& drawing, base::Random& random) override;
 
  private:
@@ -38,8 +38,8 @@ class SnapshotDraw final : public DrawPlan {
     float weight = 1.0F;
     /// The index in round_ of the item's first draw; in `fill_batch` the choice's place in scratch.
     std::uint32_t first = 0;
-    bool seen = false;  ///< In the item's first draw: whether the item has arrived.
-    bool taken = false;
+    bool seen = false;       ///< In the item's first draw: whether the item has arrived.
+    bool taken = false;      ///< Without replacement: whether this draw goes into the batch.
     bool exhausted = false;  ///< This draw was the item's last one.
     bool hidden = false;     ///< Hidden before the next round, if there is one.
   };
@@ -71,17 +71,17 @@ class SnapshotDraw final : public DrawPlan {
   const bool ordered_;
 
   std::uint64_t horizon_ = 0;  ///< Items with a lower number may be drawn in order.
-  /// The last try failed for lack of items or draws, not for lack of weight, or because the first
-  /// item has a number at or above the horizon. So another try may succeed later.
+  /// Why the last try failed: too few items or draws were left, or the first item's number was not
+  /// below the horizon. So another try may succeed later. False if too few items had weight.
   bool lacks_items_ = false;
-  bool any_hidden_ = false;  ///< Some items may have been hidden that have to be shown again.
-  /// P is weight * scale_ with replacement; without, it follows from threshold_ as `reprise::Draws`
-  /// says.
+  bool any_hidden_ = false;  ///< Some items may be hidden that have to be shown again.
+  /// With replacement an item's P is weight * scale_; without replacement P follows from threshold_
+  /// as `reprise::Draws` says.
   double scale_ = 0.0;
   double threshold_ = 0.0;
 
   std::vector<Choice> chosen_;
-  std::vector<Choice> round_;  ///< Draws of one round by shard; those of an item together.
+  std::vector<Choice> round_;  ///< Draws of one round by shard; draws of one item are adjacent.
   std::vector<std::uint32_t> arrivals_;  ///< Indices in round_, in the order of arrival.
   std::vector<double> positions_;
   std::vector<double> fractions_;

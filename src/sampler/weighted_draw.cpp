@@ -33,8 +33,8 @@ DrawPlan::Outcome WeightedDraw::draw(Drawing& drawing, base::Random& random) {
   // The share of each shard that was found empty is 0 now, so the others make its draws.
   draw_round(drawing, Draws::Independent, random);
   if (drawing.done() < drawing.slots.size()) {
-    // Another shard has lost its items. If it gave draws in the first round, these would have wrong
-    // probabilities.
+    // Another shard has lost its items. If it gave draws in the first round, the probabilities of
+    // these draws would be wrong.
     drawing.give_back(shards_, before);
     return Outcome::Retry;
   }
@@ -42,7 +42,7 @@ DrawPlan::Outcome WeightedDraw::draw(Drawing& drawing, base::Random& random) {
   return Outcome::Drawn;
 }
 
-/// Reads each shard's total from its hints. Returns whether any is above 0.
+/// Reads each shard's total from its hints. Returns whether their sum is above 0.
 bool WeightedDraw::read_hints() noexcept {
   double total = 0.0;
   double lowest = std::numeric_limits<double>::infinity();
@@ -61,8 +61,8 @@ bool WeightedDraw::read_hints() noexcept {
 }
 
 /// Allots the draws that are still to be made to the shards by their shares, and makes them. Locks
-/// each shard that has any once. Draws that fall on an empty shard are not made, and its share is 0
-/// then.
+/// each shard that gets some of them once. Draws that fall on an empty shard are not made, and the
+/// share of that shard becomes 0.
 void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& random) {
   const std::size_t left = drawing.slots.size() - drawing.done();
   const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
@@ -85,9 +85,9 @@ void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& rando
                 });
 }
 
-/// Writes P = share of the shard * (weight / locked total). Draws that fell on an empty shard are
-/// made again among the others, as if that shard had never had a share, so the last shares hold for
-/// all draws.
+/// Writes P = share of the shard * (weight / locked total). Draws that fell on an empty shard were
+/// made again in the other shards, as if the empty one had never had a share. So the last shares
+/// hold for all draws.
 void WeightedDraw::report(const Drawing& drawing, std::size_t before) noexcept {
   facts_.lowest_drawn = std::numeric_limits<double>::infinity();
   for (const Run& run : std::span(drawing.runs).subspan(before)) {

@@ -13,7 +13,7 @@ namespace {
 
 /// The name of an attachment's state is this prefix and the name of the attachment.
 constexpr std::string_view kPrefix = "attachment-";
-constexpr std::size_t kMaxName = 200;  // A name with the prefix still fits the name of a state.
+constexpr std::size_t kMaxName = 200;  // With the prefix it fits the name of a state.
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 
 namespace reprise::save {
 
-/// Throws `std::invalid_argument` for a name that is empty, too long, or given twice.
+/// Throws `std::invalid_argument` for a name that is empty, too long or given twice, or has a NUL.
 void check_attachments(std::span<const Attachment> attachments);
 
 void write_attachments(checkpoint::Saver& saver, std::span<const Attachment> attachments);

@@ -30,12 +30,12 @@ using shard::ChunkImage;
 using shard::ShardImage;
 using storage::ItemHeader;
 
-/// The most steps that a buffer may have evicted: more than any buffer ever takes, and so few that
-/// the rate limiter can count on from them in 48 bits.
+/// The most steps that a stored buffer may have evicted: more than any buffer ever takes, and so
+/// few that the rate limiter can go on counting from there in 48 bits.
 constexpr std::uint64_t kMaxEvictedSteps = std::uint64_t{1} << 47U;
 
-/// The bytes of a state, and their place in the file for errors. The offset in an error is exact
-/// in the record's first block.
+/// The bytes of a state, and their place in the file for errors. In the record's first block the
+/// offset in an error is exact; behind it, blocks may be compressed.
 struct State {
   State(const Snapshot& snapshot, const std::string& name, std::uint32_t newest = kStateVersion)
       : bytes(checkpoint::Reader(snapshot).read_state(name)),
@@ -76,14 +76,14 @@ void check_size(const Snapshot& snapshot, const Schema& schema, const Options& o
 }
 
 /// An empty buffer for the contents of a checkpoint, and whether its rate limiter has the options
-/// of the one that was saved.
-struct Made {
+/// that the saved buffer's limiter had.
+struct EmptyBuffer {
   std::shared_ptr<buffer::BufferCore> core;
   bool same_limiter;
 };
 
-Made make_core(const Snapshot& snapshot, const std::string& directory, const Storage& storage,
-               const buffer::BufferCore* like) {
+EmptyBuffer make_core(const Snapshot& snapshot, const std::string& directory,
+                      const Storage& storage, const buffer::BufferCore* like) {
   State schema(snapshot, kSchemaState);
   const Schema stored_schema = decode_schema(schema.decoder);
   schema.decoder.finish();
@@ -96,10 +96,10 @@ Made make_core(const Snapshot& snapshot, const std::string& directory, const Sto
   Options use = stored;
   use.storage = storage;
   if (like != nullptr) {
-    for (const std::string& found :
+    for (const std::string& problem :
          {difference(stored_schema, like->schema()), difference(stored, like->options())}) {
-      if (!found.empty()) {
-        throw mismatch(found);
+      if (!problem.empty()) {
+        throw mismatch(problem);
       }
     }
     use = like->options();
@@ -186,7 +186,7 @@ class ShardLoader {
     if (numbers != nullptr) {
       rooms.push_back(std::as_writable_bytes(std::span(numbers, image.ingested)));
     }
-    // The rest is recurrent states and then frames. How many states there are follows from the
+    // Recurrent states and frames follow. How many states there are is known only from the
     // priorities, which this call reads too.
     rest_.resize(bytes_left(entry, rooms));
     if (!rest_.empty()) {
@@ -206,7 +206,8 @@ class ShardLoader {
     restore_frames(image, entry, std::span<const std::byte>(rest_).subspan(states));
   }
 
-  /// The bytes of a stored chunk beyond these rooms, at most as many as states and frames can have.
+  /// How many bytes of a stored chunk come after those for these rooms; at most as many as states
+  /// and frames can have.
   std::size_t bytes_left(const checkpoint::ChunkEntry& entry,
                          const std::vector<record::WritableBytes>& rooms) {
     std::uint64_t bytes = entry.at.place.raw;
@@ -217,7 +218,7 @@ class ShardLoader {
         bytes, bounds_.chunk_rows * store_.state_stride() + store_.frame_room(0).size());
   }
 
-  /// Puts compressed frames into a chunk. Refuses frames that are damaged, or that do not follow
+  /// Puts compressed frames into a chunk. Refuses damaged frames, and frames that do not follow
   /// each other as a writer puts them.
   void restore_frames(const ChunkImage& image, const checkpoint::ChunkEntry& entry,
                       std::span<const std::byte> stored) {
@@ -250,6 +251,7 @@ class ShardLoader {
     store_.note_frames(image.chunk, rows, static_cast<std::uint32_t>(end));
   }
 
+  /// The stored chunk of an image. Refuses a stored chunk that does not fit the image.
   const checkpoint::ChunkEntry& find(const ChunkImage& image) {
     const checkpoint::ChunkEntry* const entry = entries_[image.chunk - bounds_.first_chunk];
     if (entry == nullptr || entry->id.generation != image.first_generation() ||
@@ -266,13 +268,13 @@ class ShardLoader {
                           entry.id.index, problem...);
   }
 
-  /// Whether the steps of a stream's item read `length` rows, which are steps and final rows as a
-  /// writer puts them. `row`: the item's first row. True if items do not go on across episodes.
+  /// Whether `length` rows from `row` on are the window of a stream's item: its steps, and final
+  /// rows between them as a writer puts them. Always true if windows end with their episode.
   [[nodiscard]] bool is_whole(const std::byte* row, std::uint32_t length) const {
     using storage::StreamRow;
     const storage::StreamRows& stream_rows = core_.chunk_layout().stream_rows();
-    std::uint32_t last = 0;  // The row of the last of `steps` steps, counted from the item's first.
-    for (std::uint32_t steps = 1; stream_rows.on(); ++steps) {
+    std::uint32_t last = 0;  // The row of step number `steps` of the item, counted from `row`.
+    for (std::uint32_t steps = 1; stream_rows.present(); ++steps) {
       const std::byte* const step = row + last * core_.chunk_layout().stride();
       if (last >= length || stream_rows.of(step) >= StreamRow::Final) {
         return false;
@@ -289,7 +291,8 @@ class ShardLoader {
     return true;
   }
 
-  /// Refuses a chunk with an impossible priority, or with a window that reads missing rows.
+  /// Refuses a chunk that no writer can have written, such as one with an impossible priority or
+  /// with an item whose window reads missing rows.
   void check_rows(const ChunkImage& image, const checkpoint::ChunkEntry& entry) {
     const float* const priorities = store_.priorities(image.chunk);
     const std::uint64_t* const numbers = store_.item_numbers(image.chunk, 0);
@@ -388,7 +391,7 @@ std::shared_ptr<buffer::BufferCore> load_snapshot(const Snapshot& snapshot,
                                                   const std::string& directory,
                                                   const LoadOptions& options,
                                                   const buffer::BufferCore* like) {
-  const Made made = make_core(snapshot, directory, options.storage, like);
+  const EmptyBuffer made = make_core(snapshot, directory, options.storage, like);
   const std::shared_ptr<buffer::BufferCore>& core = made.core;
   State state(snapshot, kBufferState, kStateVersionRatio);
   StoredBuffer stored = decode_buffer(state.decoder, state.version, core->selectors().size());
@@ -400,7 +403,7 @@ std::shared_ptr<buffer::BufferCore> load_snapshot(const Snapshot& snapshot,
   std::vector<ShardImage> images;
   images.reserve(core->shards().size());
   for (std::size_t s = 0; s < core->shards().size(); ++s) {
-    images.emplace_back(0, 0, 0, false);
+    images.emplace_back(/*chunk_count=*/0, /*rows=*/0, /*selectors=*/0, /*draws_limited=*/false);
   }
   std::uint64_t bytes = 0;
   for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
@@ -428,7 +431,7 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
   Loaded loaded;
   static_cast<void>(checkpoint::open_latest(
       files, directory, options.stop, &loaded.result.skipped, [&](const Snapshot& snapshot) {
-        loaded.core.reset();  // Memory may not suffice for this one and that of a failed attempt.
+        loaded.core.reset();  // Memory may not suffice for a failed attempt's buffer beside this.
         loaded.core = load_snapshot(snapshot, directory, options, like);
         loaded.result.attachments = read_attachments(snapshot);
       }));

@@ -16,32 +16,32 @@ using shard::ShardImage;
 using storage::ItemHeader;
 using storage::kNil;
 
-/// The least number of generations that a load skips, so that keys made between a save and its load
-/// are stale. The number is random, so that two loads of one checkpoint continue with different
-/// keys.
-constexpr std::uint32_t kMinEpoch = 1024;
+/// A load skips a random number of generations, at least this many, so that keys made between a
+/// save and its load are stale, and two loads of one checkpoint go on with different keys.
+constexpr std::uint32_t kMinSkipped = 1024;
 
-std::uint32_t random_epoch() {
-  constexpr std::uint32_t kEpochs = ItemKey::kGenerationMask + 1 - 2 * kMinEpoch;
-  return kMinEpoch + static_cast<std::uint32_t>(std::random_device{}()) % kEpochs;
+std::uint32_t random_generations_to_skip() {
+  constexpr std::uint32_t kChoices = ItemKey::kGenerationMask + 1 - 2 * kMinSkipped;
+  return kMinSkipped + static_cast<std::uint32_t>(std::random_device{}()) % kChoices;
 }
 
-/// A chunk that was open. It stays open for the writer that takes its former writer's place, or
-/// otherwise for any writer that looks for a chunk. It is closed if it has too little room, or if
-/// it was restored before and so has keys of two generations already.
-struct OpenChunk {
+/// A chunk that was open at the save and can stay open: for the writer that takes its former
+/// writer's place, or otherwise for any writer that looks for a chunk. A chunk with too little room
+/// is closed. So is one that an earlier load restored, because it has keys of two generations
+/// already.
+struct Reopenable {
   std::uint32_t room = 0;  ///< Rows that a writer may use.
-  bool taken = false;
+  bool kept = false;       ///< The chunk stays open.
 };
-using OpenChunks = std::unordered_map<std::uint32_t, OpenChunk>;  ///< The key is the chunk.
+using OpenChunks = std::unordered_map<std::uint32_t, Reopenable>;  ///< By chunk.
 
-/// Keeps a chunk open for a writer that needs `rows` rows; false if that is not possible.
-bool take(OpenChunks& all, std::uint32_t chunk, std::uint32_t rows) {
-  const auto open = all.find(chunk);
-  if (open == all.end() || open->second.taken || open->second.room < rows) {
+/// Keeps a chunk open for a writer that needs `rows` rows. Returns false if it is not possible.
+bool keep_open(OpenChunks& open_chunks, std::uint32_t chunk, std::uint32_t rows) {
+  const auto open = open_chunks.find(chunk);
+  if (open == open_chunks.end() || open->second.kept || open->second.room < rows) {
     return false;
   }
-  open->second.taken = true;
+  open->second.kept = true;
   return true;
 }
 
@@ -49,11 +49,11 @@ std::uint32_t generation(std::uint32_t number) {
   return number & ItemKey::kGenerationMask;
 }
 
-/// Gives a chunk generations of a later epoch for the items that come after the load. With
-/// `closing`, no writer adds a row and the generation stays: rows that `decide_rest` still decides
-/// hold the steps that their keys named before the load.
-void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
-  chunk.next_generation = generation(chunk.next_generation + epoch);
+/// Skips generations of a chunk, for the items that come after the load. With `closing`, no writer
+/// adds a row, and the present generation stays: the rows that `decide_rest` still decides have the
+/// steps that their keys named before the load.
+void skip_generations(ChunkImage& chunk, std::uint32_t skipped, bool closing) {
+  chunk.next_generation = generation(chunk.next_generation + skipped);
   if (!closing) {
     chunk.generation_before = chunk.generation;
     chunk.restored = chunk.ingested;
@@ -64,21 +64,21 @@ void raise_epoch(ChunkImage& chunk, std::uint32_t epoch, bool closing) {
 
 /// All touched chunks without steps: first those that were free, in their order, then the others.
 std::vector<std::uint32_t> free_chunks(const ShardImage& image, std::uint32_t first_chunk) {
-  std::vector<bool> taken(image.touched);
+  std::vector<bool> in_use(image.touched);  // Or already in the list.
   for (const ChunkImage& chunk : image.chunks) {
-    taken[chunk.chunk - first_chunk] = true;
+    in_use[chunk.chunk - first_chunk] = true;
   }
   std::vector<std::uint32_t> free;
   const auto add = [&](std::uint32_t index) {
-    if (index < taken.size() && !taken[index]) {
-      taken[index] = true;
+    if (index < in_use.size() && !in_use[index]) {
+      in_use[index] = true;
       free.push_back(first_chunk + index);
     }
   };
   for (const std::uint32_t chunk : image.free) {
     add(chunk - first_chunk);
   }
-  for (std::uint32_t index = 0; index < taken.size(); ++index) {
+  for (std::uint32_t index = 0; index < in_use.size(); ++index) {
     add(index);
   }
   return free;
@@ -127,37 +127,39 @@ HighestPositions find_highest_positions(buffer::BufferCore& core,
   return latest;
 }
 
-/// Ends the open episode at the last step that the window of a decided item reads, and decides the
-/// steps before. If items have recurrent states, these steps begin no item, because their states
-/// were not saved.
+/// Ends the open episode of a chunk at the last step that the window of a decided item reads, and
+/// decides the open steps before that. If items have recurrent states, these steps begin no item,
+/// because their states were not saved.
 ///
-/// If the episode goes on in another chunk, nothing is decided: the save saw the writer's items in
-/// that chunk, but not yet its last ones in this chunk. In streams nothing is decided either,
+/// If the episode goes on in another chunk, no step is decided: the save saw the writer's items in
+/// that chunk, but not yet its last ones in this chunk. In a stream no step is decided either,
 /// because no item begins with the last steps of a stream.
 void decide_rest(buffer::BufferCore& core, const HighestPositions& latest, const ChunkImage& chunk,
                  std::uint32_t end) {
   storage::ChunkStore& store = core.store();
   float* const priorities = store.priorities(chunk.chunk);
   std::uint64_t* const numbers = store.item_numbers(chunk.chunk, 0);
-  std::uint32_t from = chunk.ingested;
+  std::uint32_t last_row = chunk.ingested;
   ItemHeader last;
-  do {  // It ends, because rows_read found an item whose window ends at `end`.
-    --from;
-    std::memcpy(&last, store.row(chunk.chunk, from), sizeof(last));
-  } while (!storage::is_item(priorities[from]) || from + last.length() + 1 != end);
+  do {  // The loop ends, because rows_read found an item whose window ends at `end`.
+    --last_row;
+    std::memcpy(&last, store.row(chunk.chunk, last_row), sizeof(last));
+  } while (!storage::is_item(priorities[last_row]) || last_row + last.length() + 1 != end);
   const bool in_other_chunk = chunk.ingested + 1 < end && latest.at(last.episode) > last.position();
   for (std::uint32_t row = chunk.ingested; row + 1 < end; ++row) {
     if (in_other_chunk || core.window().continues()) {
       priorities[row] = storage::kNotAStep;
       continue;
     }
-    const std::uint64_t position = last.position() + (row - from);
+    const std::uint64_t position = last.position() + (row - last_row);
     const std::uint32_t length = end - 1 - row;
-    if (!core.window().begins_item(position, length, true) || core.layout().state_mask() != 0) {
+    if (!core.window().begins_item(position, length, /*ends=*/true) ||
+        core.layout().state_mask() != 0) {
       priorities[row] = storage::kStepWithoutItem;
       continue;
     }
-    const ItemHeader header = ItemHeader::make(last.episode, position, length, false);
+    const ItemHeader header =
+        ItemHeader::make(last.episode, position, length, /*terminated=*/false);
     std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
     priorities[row] = storage::kInitialPriority;
     if (numbers != nullptr) {
@@ -168,16 +170,18 @@ void decide_rest(buffer::BufferCore& core, const HighestPositions& latest, const
 }
 
 /// Links chunks between which episodes go on, as their writers did. Only hindsight reads these
-/// links, which needs windows of one step.
+/// links, and it needs windows of one step, so every step is an item here.
 void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& images) {
   storage::ChunkStore& store = core.store();
-  const auto each_step = [&](const auto& each) {
+  // Calls each(place, header) for each step with which an episode may go on in a chunk, because it
+  // follows rows without a step, and for the last step of each chunk that its writer filled.
+  const auto for_each_border = [&](const auto& each) {
     for (const ShardImage& image : images) {
       for (const ChunkImage& chunk : image.chunks) {
         const float* const priorities = store.priorities(chunk.chunk);
         for (std::uint32_t row = 0; row < chunk.ingested; ++row) {
-          const bool begins = row == 0 || !storage::is_item(priorities[row - 1]);
-          if (storage::is_item(priorities[row]) && (begins || row == store.last_step())) {
+          const bool follows_none = row == 0 || !storage::is_item(priorities[row - 1]);
+          if (storage::is_item(priorities[row]) && (follows_none || row == store.last_step())) {
             ItemHeader header;
             std::memcpy(&header, store.row(chunk.chunk, row), sizeof(header));
             each(storage::Place{chunk.chunk, row}, header);
@@ -186,14 +190,14 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
       }
     }
   };
-  // Chunks by episode and position of the step that comes after their last one.
+  // The full chunks, by the episode and position of the step that comes after their last one.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> chunks;
-  each_step([&](storage::Place place, const ItemHeader& header) {
+  for_each_border([&](storage::Place place, const ItemHeader& header) {
     if (place.row == store.last_step()) {
       chunks[{header.episode, header.position() + 1}] = place.chunk;
     }
   });
-  each_step([&](storage::Place place, const ItemHeader& header) {
+  for_each_border([&](storage::Place place, const ItemHeader& header) {
     const auto before = chunks.find({header.episode, header.position()});
     if (before != chunks.end()) {
       const std::uint32_t mark = storage::Sequel::mark(header.episode, header.position());
@@ -206,47 +210,50 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
 /// Sets the positions from which the next writers continue.
 void restore_writer_positions(buffer::BufferCore& core, const StoredBuffer& stored,
                               OpenChunks& open) {
+  // A writer begins an episode in its chunk without context, so a step and the row behind it fit.
+  constexpr std::uint32_t kRowsNeeded = 2;
   for (std::size_t slot = 0; slot < std::min(stored.writer_positions.size(), core.slots().size());
        ++slot) {
     buffer::WriterSlots::WriterPosition writer_position = stored.writer_positions[slot];
     if (writer_position.next_shard < core.shards().size()) {  // kNil: the slot had no writer.
-      // The writer begins an episode in the chunk, without context, so two rows are enough.
-      writer_position.chunk = take(open, writer_position.chunk, 2) ? writer_position.chunk : kNil;
+      if (!keep_open(open, writer_position.chunk, kRowsNeeded)) {
+        writer_position.chunk = kNil;
+      }
       core.slots().set_position(slot, writer_position);
     }
   }
 }
 
-/// Changes an image to the state in which the buffer continues: with a later epoch, and each
-/// touched chunk either with steps, kept open for a writer, or in the free list. `rows`: how many a
-/// writer needs that takes an open chunk and copies context into it.
-void prepare_image(ShardImage& image, std::uint32_t first_chunk, std::uint32_t epoch,
+/// Changes an image to the state in which the buffer continues: with later generations, and each
+/// touched chunk has steps, is kept open for a writer, or is in the free list. `rows`: how many
+/// rows a writer needs that takes an open chunk and copies context there.
+void prepare_image(ShardImage& image, std::uint32_t first_chunk, std::uint32_t skipped,
                    std::uint32_t rows, OpenChunks& open, std::vector<Unfinished>& unfinished) {
   image.free = free_chunks(image, first_chunk);
   for (std::uint32_t& number : image.generations) {
-    number = generation(number + epoch);
+    number = generation(number + skipped);
   }
-  std::vector<std::uint32_t> left;
+  std::vector<std::uint32_t> for_any_writer;
   for (const std::uint32_t chunk : image.open) {
-    if (take(open, chunk, rows)) {
-      left.push_back(chunk);
+    if (keep_open(open, chunk, rows)) {
+      for_any_writer.push_back(chunk);
     }
   }
   for (ChunkImage& chunk : image.chunks) {
-    if (take(open, chunk.chunk, rows)) {
-      left.push_back(chunk.chunk);
+    if (keep_open(open, chunk.chunk, rows)) {
+      for_any_writer.push_back(chunk.chunk);
     }
-    const auto kept = open.find(chunk.chunk);
-    const bool closing = kept == open.end() || !kept->second.taken;
-    raise_epoch(chunk, epoch, closing);
+    const auto reopenable = open.find(chunk.chunk);
+    const bool closing = reopenable == open.end() || !reopenable->second.kept;
+    skip_generations(chunk, skipped, closing);
     if (!chunk.closed) {
       unfinished.push_back({chunk, closing});
     }
   }
-  image.open = left;
+  image.open = for_any_writer;
 }
 
-/// Ends the episodes under way and closes chunks that have to be closed, as their writers would do.
+/// Ends the episodes under way, and closes chunks that are not kept open, as writers would do.
 void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
             const std::vector<Unfinished>& unfinished) {
   // With windows of one step no step is undecided.
@@ -280,14 +287,14 @@ void restore_counters(buffer::BufferCore& core, const StoredBuffer& stored) {
   core.counters.closed_chunks = stored.counts.closed_chunks;
   core.counters.saved_steps = committed;
   core.shards().writer_ingests = stored.counts.writer_ingests;
-  // A writer may have taken a block after the save wrote the count and before it wrote the writer
-  // positions.
+  // A writer may have taken a block of episode ids after the save had read their count and before
+  // it read the writer positions.
   std::uint64_t blocks = stored.counts.episode_blocks;
   for (const buffer::WriterSlots::WriterPosition& writer_position : stored.writer_positions) {
-    const std::uint64_t begun =
+    const std::uint64_t in_block =
         writer_position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0 ? 0 : 1;
-    blocks = std::max(blocks,
-                      writer_position.next_episode / buffer::BufferCore::kEpisodeIdBlock + begun);
+    blocks = std::max(
+        blocks, writer_position.next_episode / buffer::BufferCore::kEpisodeIdBlock + in_block);
   }
   core.counters.episode_blocks = blocks;
 }
@@ -306,10 +313,10 @@ void resume(buffer::BufferCore& core, std::vector<ShardImage>& images, const Sto
   }
   restore_writer_positions(core, stored, open);
   std::vector<Unfinished> unfinished;
-  const std::uint32_t epoch = random_epoch();
+  const std::uint32_t skipped = random_generations_to_skip();
   const auto chunks = static_cast<std::uint32_t>(core.store().chunks() / core.shards().size());
   for (std::size_t s = 0; s < images.size(); ++s) {
-    prepare_image(images[s], static_cast<std::uint32_t>(s) * chunks, epoch,
+    prepare_image(images[s], static_cast<std::uint32_t>(s) * chunks, skipped,
                   core.window().min_chunk_rows(), open, unfinished);
   }
   core.restore(images, stored.counts.item_numbers);

@@ -8,9 +8,9 @@
 
 namespace reprise::save {
 
-/// Brings a buffer to the state in which it was saved. No other thread has the buffer yet, and
-/// exponents, rows, priorities and item numbers of the images' chunks are in place. The images are
-/// changed.
+/// Brings a new buffer to the state in which the saved one was. No other thread has the buffer yet,
+/// and its exponents, and the rows, priorities and item numbers of the images' chunks are in place.
+/// Changes the images.
 void resume(buffer::BufferCore& core, std::vector<shard::ShardImage>& images,
             const StoredBuffer& stored);
 

@@ -53,7 +53,7 @@ Image store_all(buffer::BufferCore& core) {
   return image;
 }
 
-/// Slows a save to `SaveOptions::bytes_per_second`. One thread, unless that is 0.
+/// Slows a save to `SaveOptions::bytes_per_second`. One thread, unless that number is 0.
 class Pace {
  public:
   explicit Pace(const SaveOptions& options)
@@ -61,14 +61,14 @@ class Pace {
 
   [[nodiscard]] bool slows() const noexcept { return rate_ > 0.0; }
 
-  /// Call it after `bytes` were written: it sleeps as long as all bytes so far were written too
-  /// fast. It ends early once stop is requested, which the next write reports.
+  /// Call it after `bytes` were written: it sleeps until all bytes so far have taken long enough,
+  /// or until stop is requested, which the next write reports.
   void after(std::size_t bytes) {
     if (!slows()) {
       return;
     }
     using Seconds = std::chrono::duration<double>;
-    constexpr Seconds kNap = std::chrono::milliseconds(10);
+    constexpr Seconds kNap = std::chrono::milliseconds(10);  // So soon a stop request is seen.
     bytes_ += static_cast<double>(bytes);
     const auto left = [&] { return Seconds(bytes_ / rate_) - Seconds(Clock::now() - start_); };
     while (left().count() > 0.0 && !stop_.stop_requested()) {
@@ -110,27 +110,27 @@ std::size_t write_chunk(buffer::BufferCore& core, checkpoint::Saver& saver,
   return bytes;
 }
 
-/// Whether the new checkpoint has each chunk of a shard.
+/// For each chunk of a shard's image, whether the new checkpoint has the chunk.
 using Written = std::vector<bool>;
 
 /// Takes over chunks of the previous checkpoint: closed ones whose mutable columns have not changed
-/// since. Stores in `now`, before any chunk is written, how often each was changed, so that a value
-/// replaced later makes the next save write the chunk.
+/// since. Stores in `changes` how often each chunk was changed so far. This comes before any chunk
+/// is written, so that a value replaced later makes the next save write the chunk.
 Written reuse_chunks(buffer::BufferCore& core, checkpoint::Saver& saver, const ShardImage& image,
-                     std::span<std::uint32_t> now) REPRISE_REQUIRES(core.saves.mutex) {
+                     std::span<std::uint32_t> changes) REPRISE_REQUIRES(core.saves.mutex) {
   Written written(image.chunks.size());
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
     const ChunkImage& chunk = image.chunks[i];
-    now[chunk.chunk] = core.store().changes(chunk.chunk);
-    written[i] =
-        chunk.closed && now[chunk.chunk] == core.saves.changes[chunk.chunk] &&
-        saver.reuse_chunk({chunk.chunk, chunk.first_generation(), core.store().chunk_rows(), true});
+    changes[chunk.chunk] = core.store().changes(chunk.chunk);
+    written[i] = chunk.closed && changes[chunk.chunk] == core.saves.changes[chunk.chunk] &&
+                 saver.reuse_chunk({chunk.chunk, chunk.first_generation(),
+                                    core.store().chunk_rows(), /*closed=*/true});
   }
   return written;
 }
 
 /// Writes the chunks of a shard that are not `written`, beginning with the next to be evicted, and
-/// then the state of the shard. Chunks that were evicted before their turn are left out.
+/// then the state of the shard. Leaves out chunks that are evicted before they are written.
 void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t s,
                  const ShardImage& image, Written& written, Pace& pace) {
   for (std::size_t i = 0; i < image.chunks.size(); ++i) {
@@ -143,13 +143,13 @@ void write_shard(buffer::BufferCore& core, checkpoint::Saver& saver, std::size_t
   write_state(saver, kShardState + std::to_string(s), image, written);
 }
 
-/// The ratio that the limiter holds, if it was changed.
+/// The ratio that the limiter holds, if it was changed since the buffer was made.
 std::optional<limiter::RatioTerms> changed_ratio(buffer::BufferCore& core) {
-  const auto* const made = std::get_if<SampleToInsertRatio>(&core.options().rate_limiter);
-  const limiter::RatioTerms now = core.limiter().terms();
-  return made == nullptr || (now.samples_per_insert == made->samples_per_insert && now.offset == 0)
-             ? std::nullopt
-             : std::optional(now);
+  const auto* const option = std::get_if<SampleToInsertRatio>(&core.options().rate_limiter);
+  const limiter::RatioTerms held = core.limiter().terms();
+  const bool changed = option != nullptr &&
+                       (held.samples_per_insert != option->samples_per_insert || held.offset != 0);
+  return changed ? std::optional(held) : std::nullopt;
 }
 
 StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& alphas,
@@ -169,7 +169,7 @@ StoredBuffer stored_buffer(buffer::BufferCore& core, const std::vector<float>& a
       .alphas = alphas,
       .writer_positions = {},
       .samplers = {samplers.begin(), samplers.end()},
-      // Relaxed: the images were made before, under locks.
+      // Relaxed: the images were made before this, under locks.
       .version = core.counters.version_begun.load(std::memory_order_relaxed)};
   for (std::size_t slot = 0; slot < core.slots().size(); ++slot) {
     stored.writer_positions.push_back(core.slots().writer_position(slot));
@@ -192,7 +192,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
     REPRISE_REQUIRES(core.saves.mutex) {
   checkpoint::Saver saver(files, directory, options, core.saves.base);
   // D1: acquire; partner: end_truncated, as in BufferCore::stats.
-  std::uint64_t saved = core.counters.dropped_steps.load(std::memory_order_acquire);
+  std::uint64_t saved_steps = core.counters.dropped_steps.load(std::memory_order_acquire);
   const Image image = store_all(core);
   const std::vector<ShardImage>& images = image.shards;
   // The counts are read after the images, so that they include everything that the images show.
@@ -202,9 +202,9 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   write_state(saver, kOptionsState, core.options(), kStateVersionWords);
   std::uint64_t chunks = 0;
   for (const ShardImage& shard : images) {
-    saved += shard.evicted;
+    saved_steps += shard.evicted;
     for (const ChunkImage& chunk : shard.chunks) {
-      saved += chunk.steps;
+      saved_steps += chunk.steps;
     }
     chunks += shard.chunks.size();
   }
@@ -220,12 +220,13 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
     }
   }
   Pace pace(options);
-  // Each thread writes its own files, whose syncs cost more than the thread saves if little is new.
-  const bool together = pace.slows() || bytes < checkpoint::Segments::kFullBytes;
-  base::for_each_index(images.size(), together ? 0 : bytes, [&](std::size_t s) {
+  // Several threads would write a file each. If little is new, syncing these files takes longer
+  // than the threads save.
+  const bool one_thread = pace.slows() || bytes < checkpoint::Segments::kFullBytes;
+  base::for_each_index(images.size(), one_thread ? 0 : bytes, [&](std::size_t s) {
     write_shard(core, saver, s, images[s], written[s], pace);
   });
-  // Attachments come after the chunks, because chunks are evicted while anything else is written.
+  // Attachments come after the chunks, because chunks may be evicted while others are written.
   write_attachments(saver, options.attachments);
   SaveResult result = saver.commit();
   for (std::size_t s = 0; s < images.size(); ++s) {
@@ -236,7 +237,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   core.saves.base = saver.id();
   core.saves.changes = std::move(changes);
   // Relaxed: a statistic.
-  core.counters.saved_steps.store(saved, std::memory_order_relaxed);
+  core.counters.saved_steps.store(saved_steps, std::memory_order_relaxed);
   return result;
 }
 
@@ -251,10 +252,10 @@ SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::
     if (!core.saves.base || !checkpoint::is_fault_of_files(error)) {
       throw;
     }
-    // The base may be what cannot be read. Without one, a save reads no data.
+    // The checkpoint that cannot be read may be the base. A save without a base reads no data.
     core.saves.base.reset();
     if (error.kind() == CheckpointError::Kind::Io) {
-      throw;  // A disk that fails may fail a second save, too: the user should know.
+      throw;  // A disk that fails may fail a second save too, so the user should know.
     }
   }
   return save_once(core, files, directory, options, samplers);

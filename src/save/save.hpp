@@ -13,7 +13,8 @@
 namespace reprise::save {
 
 /// Implements `ReplayBuffer::save`. One save runs at a time; a second one waits. `samplers` has the
-/// random states of the samplers in the options. Throws `CheckpointError`, `std::bad_alloc`.
+/// random states of the samplers in the options. Throws `CheckpointError` if the save fails or is
+/// cancelled, and `std::bad_alloc` without memory.
 SaveResult save(buffer::BufferCore& core, record::FileSystem& files, const std::string& directory,
                 const SaveOptions& options, std::span<const base::Random::State> samplers);
 
@@ -24,18 +25,18 @@ struct Loaded {
 };
 
 /// Makes a buffer from the newest checkpoint that is whole. With `like`, the checkpoint must have
-/// the schema and options of that buffer, and the new buffer gets its options.
+/// the schema and options of `like`, and the new buffer gets the options of `like`.
 Loaded load(record::FileSystem& files, const std::string& directory, const LoadOptions& options,
             const buffer::BufferCore* like);
 
 /// Each state begins with the version of its format.
 inline constexpr std::uint32_t kStateVersion = 1;
-/// The version of the options' state from which on enumerators are stored as their present numbers.
+/// The options' state: from this version on enumerators are stored as their present numbers.
 inline constexpr std::uint32_t kStateVersionWords = 2;
-/// The version of the state of a buffer whose limiter has another ratio than its options.
+/// The buffer's state: the version if the limiter has another ratio than the options.
 inline constexpr std::uint32_t kStateVersionRatio = 2;
-/// The versions of a shard's state from which on it may have removed items, and has the turns of
-/// its chunks.
+/// A shard's state: from the first version on it may have removed items, and from the second one on
+/// it has the turns of its chunks.
 inline constexpr std::uint32_t kStateVersionRemoved = 2;
 inline constexpr std::uint32_t kStateVersionTurns = 3;
 

@@ -8,8 +8,8 @@
 namespace reprise::save {
 namespace {
 
-/// The most items that a buffer may have decided before its save: more than any buffer will decide,
-/// and so few that the count cannot overflow.
+/// The most items that a stored buffer may have decided: more than any buffer will decide, and so
+/// few that the count cannot overflow.
 constexpr std::uint64_t kMaxItemNumbers = std::uint64_t{1} << 62U;
 
 }  // namespace

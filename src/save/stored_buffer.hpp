@@ -29,9 +29,9 @@ struct StoredBuffer {
   };
 
   Counts counts;
-  /// The ratio of the limiter, if it is not that of the options any more.
+  /// The ratio of the limiter, if it differs from the ratio in the options.
   std::optional<limiter::RatioTerms> ratio;
-  std::vector<float> alphas;                     ///< Exponents; below 0 where there is none.
+  std::vector<float> alphas;                     ///< By selector; below 0 without an exponent.
   std::vector<WriterPosition> writer_positions;  ///< One for each of `max_writers`.
   std::vector<base::Random::State> samplers;
   std::int64_t version = 0;  ///< The version of the policy.
@@ -39,7 +39,7 @@ struct StoredBuffer {
 
 void encode(record::Encoder& to, const StoredBuffer& buffer);
 /// Decodes the state of a buffer with this number of selectors, of a version up to
-/// `kStateVersionRatio`. Throws `CheckpointError` (`Damaged`).
+/// `kStateVersionRatio`. Throws `CheckpointError` (`Damaged`) for a state that no buffer can have.
 [[nodiscard]] StoredBuffer decode_buffer(record::Decoder& from, std::uint32_t state_version,
                                          std::size_t selectors);
 

@@ -67,8 +67,8 @@ StoredChunk::StoredChunk(const buffer::Format& format, storage::ChunkStore& stor
   }
 }
 
-/// Copies the rows into `copied_`. Reads only what the windows of decided items read, because the
-/// writer may be writing the rest.
+/// Copies the rows into `copied_`. Of open steps it reads only what the windows of decided items
+/// read, because the writer may be writing the rest.
 void StoredChunk::copy_rows(const buffer::Format& format, storage::ChunkStore& store,
                             const shard::ChunkImage& image, std::uint32_t whole) {
   const storage::RowLayout& layout = format.chunk_layout;

@@ -45,7 +45,7 @@ std::string in_words(const Schema& schema, std::size_t index) {
 constexpr std::uint8_t kUserDefined = 255;
 
 /// Placeholder for a user's own strategy, because checkpoints do not store those.
-struct Own {
+struct UserDefined {
   [[nodiscard]] std::unique_ptr<SelectorRule> make_selector_rule() const { refuse(); }
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const {
     refuse();
@@ -71,7 +71,7 @@ void encode(Encoder& to, std::span<const StrategyKind<Family>> kinds, const Fami
   to.u8(kUserDefined);
 }
 
-/// Converts a word of version 1 to its present number.
+/// Converts the number of an enumerator in version 1 to its present number.
 std::uint64_t of_version_1(std::string_view kind, std::string_view option, std::uint64_t word) {
   if (kind == "Sequences" && option == "end") {
     return word - (word > 0 ? 1 : 0);  // Number 0 was "truncate", which did what "zero_pad" does.
@@ -82,27 +82,27 @@ std::uint64_t of_version_1(std::string_view kind, std::string_view option, std::
   return word;
 }
 
-/// Reads a strategy; it may be a user's own one only if `Family` can hold `Own`.
+/// Reads a strategy; it may be a user's own one only if `Family` can hold `UserDefined`.
 template <class Family>
 Family decode(Decoder& from, std::uint32_t version, const char* what,
               std::span<const StrategyKind<Family>> kinds) {
   const std::uint8_t number = from.u8();
-  if constexpr (std::constructible_from<Family, Own>) {
+  if constexpr (std::constructible_from<Family, UserDefined>) {
     if (number == kUserDefined) {
-      return Own();
+      return UserDefined();
     }
   }
   if (number >= kinds.size()) {
     from.refuse_newer(what, " of kind ", unsigned{number});
   }
-  const auto& known = kinds[number].options();
+  const auto& known_options = kinds[number].options();
   const std::uint8_t count = from.u8();
-  if (count > known.size()) {
+  if (count > known_options.size()) {
     from.refuse_newer(what, " with ", unsigned{count}, " options, ", kinds[number].name());
   }
   std::vector<OptionValue> values;
-  for (const StrategyOption& option : known) {
-    // An older version had only the first options.
+  for (const StrategyOption& option : known_options) {
+    // An older version had only the first `count` options; the others get their defaults.
     const bool stored = values.size() < count;
     std::visit(
         [&](auto fallback) {
@@ -121,8 +121,7 @@ Family decode(Decoder& from, std::uint32_t version, const char* what,
   }
 }
 
-/// A strategy as the bytes of a checkpoint, because strategies have no comparison and their bytes
-/// do.
+/// A strategy as the bytes of a checkpoint. Strategies cannot be compared, but these bytes can.
 template <class Family>
 std::vector<std::byte> encoded(std::span<const StrategyKind<Family>> kinds,
                                const Family& strategy) {
@@ -258,19 +257,19 @@ std::string difference(const Options& stored, const Options& here) {
     return a == b ? std::string()
                   : base::text(option, " is ", a, " in the checkpoint and ", b, " here");
   };
-  for (const std::string& found :
+  for (const std::string& problem :
        {number("capacity_steps", stored.capacity_steps, here.capacity_steps),
         number("max_writers", stored.max_writers, here.max_writers),
         number("chunk_steps", stored.chunk_steps, here.chunk_steps),
         number("shards", stored.shards, here.shards),
         number("max_times_sampled", stored.max_times_sampled, here.max_times_sampled),
         number("the number of selectors", stored.selectors.size(), here.selectors.size())}) {
-    if (!found.empty()) {
-      return found;
+    if (!problem.empty()) {
+      return problem;
     }
   }
-  // Outdated items have no weights in the checkpoint, so a larger limit could not let them be drawn
-  // again.
+  // With a larger limit, outdated items could be drawn again, but the checkpoint does not have
+  // their weights.
   if (stored.max_staleness.has_value() != here.max_staleness.has_value() ||
       stored.max_staleness < here.max_staleness) {
     const auto limit = [](const std::optional<std::uint64_t>& versions) {

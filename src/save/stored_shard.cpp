@@ -17,6 +17,7 @@ using shard::ShardImage;
 /// The fewest bytes that a stored chunk takes.
 constexpr std::size_t kChunkBytes = 8 * sizeof(std::uint32_t) + 1;
 
+/// Appends the values of the items in written chunks to the parts of a state.
 template <class T>
 void add_parts(std::vector<Bytes>& parts, const base::LazyArray<T>& values, const ShardImage& image,
                const std::vector<bool>& written) {
@@ -99,7 +100,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
   record::Encoder to;
   to.u32(kStateVersionTurns);
   std::uint32_t chunks = 0;
-  std::uint64_t evicted = image.evicted;  // And the steps of chunks evicted before they were saved.
+  std::uint64_t evicted = image.evicted;  // Chunks that are not written were evicted since.
   for (std::size_t i = 0; i < written.size(); ++i) {
     chunks += written[i] ? 1U : 0U;
     evicted += written[i] ? 0U : image.chunks[i].steps;
@@ -134,7 +135,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
 }
 
 ShardImage read_state(record::Decoder& from, const ImageBounds& bounds, std::uint32_t version) {
-  ShardImage image(0, 0, 0, false);
+  ShardImage image(/*chunk_count=*/0, /*rows=*/0, /*selectors=*/0, /*draws_limited=*/false);
   image.evicted = from.u64();
   image.touched = from.u32();
   image.generations = from.list<std::uint32_t>();
@@ -153,7 +154,8 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds, std::uin
   for (std::uint32_t i = 0; i < chunks; ++i) {
     image.chunks.push_back(decode_image(from, bounds, version));
     if (version < kStateVersionTurns) {
-      // The youngest chunks of all shards get about the same turn, and so do the next ones.
+      // Older versions have no turns. Chunks of all shards that are as many chunks from the young
+      // end get about the same turn.
       image.chunks.back().turn = std::uint64_t{bounds.chunks - chunks + i} * shard::kMaxShards;
     }
     const std::uint32_t chunk = image.chunks.back().chunk - bounds.first_chunk;

@@ -18,7 +18,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const shard:
 /// The fewest bytes that the state of a shard has for each chunk of the shard.
 inline constexpr std::size_t kBytesPerChunk = sizeof(std::uint32_t);
 
-/// The bounds of the numbers in an image.
+/// What limits the numbers in an image: facts of the shard that it is for.
 struct ImageBounds {
   std::uint32_t first_chunk = 0;
   std::uint32_t chunks = 0;

@@ -19,12 +19,12 @@ NotFinite find(std::span<const std::byte> values) noexcept {
     return bits;
   };
   const auto not_finite = [&](std::size_t i) { return (bits_at(i) & kWithoutSign) >= kInfinity; };
-  // All are compared without an early exit, which compiles to vectors.
-  Bits any = 0;
+  // Every value is compared, without an early exit, so that the loop compiles to vectors.
+  Bits found = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    any |= static_cast<Bits>(not_finite(i));
+    found |= static_cast<Bits>(not_finite(i));
   }
-  if (any == 0) {
+  if (found == 0) {
     return {};
   }
   std::size_t i = 0;

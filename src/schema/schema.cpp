@@ -6,8 +6,8 @@
 namespace reprise {
 namespace {
 
-constexpr std::size_t kMaxFields = 64;  // Writers keep one bit per field.
-constexpr std::size_t kMaxBytes = std::size_t{1} << 48U;
+constexpr std::size_t kMaxFields = 64;                    // Writers keep one bit per field.
+constexpr std::size_t kMaxBytes = std::size_t{1} << 48U;  // Of a field; sums of 64 do not overflow.
 /// For smaller fields, the offsets of compressed values take more bytes than compression saves.
 constexpr std::size_t kMinCompressedBytes = 512;
 

@@ -47,7 +47,7 @@ HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v, Combine combine) {
   }
 }
 
-/// Like `fold_lanes`, for kCount values: load(i) returns a vector of those from place i on.
+/// Like `fold_lanes`, for kCount values: load(i) returns a vector of the values from place i on.
 template <std::size_t kCount, class D, class Combine, class Load>
 HWY_INLINE hn::TFromD<D> fold(D d, Combine combine, const Load& load) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -89,7 +89,8 @@ void summarize_lines(std::span<const Leaf> leaves, std::span<const std::size_t> 
     const std::size_t slot = nodes[i] % kFanout;
     summarize<Leaf, kLine<Leaf>>(line, line, line, group, slot);
     if (nodes[i] == whole) {
-      // Leaves beyond the last are 0: they add nothing to the sum, but must not become an extreme.
+      // The places behind the last leaf are 0: they add nothing to the sum, but must not become the
+      // minimum or maximum.
       group.min[slot] = *std::min_element(line, leaves.data() + leaves.size());
       group.max[slot] = *std::max_element(line, leaves.data() + leaves.size());
     }
@@ -127,9 +128,9 @@ void find_leaf(const Leaf* leaves, std::span<const double> targets, std::size_t*
   }
 }
 
-/// Splits a range into parts: on each level the places at its edges that fill no parent. Calls
-/// line(number, from, to) for parts of a line of leaves, and group(group, from, to) for those of a
-/// group of nodes.
+/// Splits a range into parts: on each level the places at the range's edges that do not fill a
+/// parent. Calls line(number, from, to) for a part of a line of leaves, and group(group, from, to)
+/// for a part of a group of nodes.
 template <class Leaf, class Line, class Grouped>
 HWY_INLINE void for_each_part(const SegmentRange<Leaf>& range, const Line& line,
                               const Grouped& group) {

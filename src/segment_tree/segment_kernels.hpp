@@ -49,9 +49,9 @@ struct SegmentKernels {
   void (*summarize_groups)(const Group* from, std::span<const std::size_t> nodes, Group* to);
 
   /// Moves each target one level down. In: `nodes` holds groups of `level`; out: the child on which
-  /// the target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and
-  /// by rounding perhaps beyond its sum. The memory at `below` + child * `stride` bytes, which the
-  /// next step reads, is prefetched.
+  /// the target falls, whose sum is above 0. `targets` then holds the position within that child,
+  /// at least 0 and by rounding perhaps beyond the child's sum. The memory at `below` + child *
+  /// `stride` bytes is prefetched for the next step down.
   void (*descend)(const Group* level, std::span<double> targets, std::size_t* nodes,
                   const void* below, std::size_t stride);
   /// The last step down. In: `nodes` holds nodes of the lowest level; out: the leaf, which is above

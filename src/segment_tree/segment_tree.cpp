@@ -160,8 +160,8 @@ struct SegmentStore {
   static constexpr std::size_t kMaxLevels = 15;
 
   /// All leaves are 0, and memory is touched lazily.
-  explicit SegmentStore(std::size_t of)
-      : capacity(of), lines(divide_up(capacity, kLine<Leaf>) * kLine<Leaf>) {
+  explicit SegmentStore(std::size_t leaf_count)
+      : capacity(leaf_count), lines(divide_up(capacity, kLine<Leaf>) * kLine<Leaf>) {
     std::array<std::size_t, kMaxLevels> nodes{};
     std::size_t count = 0;
     nodes[0] = divide_up(capacity, kLine<Leaf>);
@@ -194,9 +194,8 @@ struct SegmentStore {
     return {leaves(), {level.data(), levels}, first, last};
   }
 
-  /// Sets leaves, sorted or not; the last of duplicates counts. Throws `std::bad_alloc`, before
-  /// anything is changed, if a batch is larger than those before and there is no memory for its
-  /// list.
+  /// Sets leaves, sorted or not; of duplicates the last one counts. A batch that is larger than all
+  /// before needs memory for its list: throws `std::bad_alloc` without it, with nothing changed.
   void assign(std::span<const std::size_t> leaves, std::span<const Leaf> values) {
     if (scratch.size() < leaves.size()) {
       scratch.resize(leaves.size());
@@ -235,7 +234,8 @@ struct SegmentStore {
     *dirty_of(levels - 1) = 0;
   }
 
-  /// Calls change(part, its first leaf) for the parts of the range, and recomputes the nodes above.
+  /// Calls change(part, number of its first leaf) for consecutive parts of the range, and
+  /// recomputes the nodes above.
   template <class Change>
   void write(std::size_t first, std::size_t last, const Change& change) noexcept {
     if (first == last) {

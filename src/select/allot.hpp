@@ -15,7 +15,7 @@ namespace reprise::select {
 /// hundred to some thousand positions.
 inline void sort_uniform(std::span<const double> from, std::span<double> to) noexcept {
   constexpr std::size_t kParts = 512;
-  if (from.size() < kParts / 4) {  // Sorting them by parts would take longer.
+  if (from.size() < kParts / 4) {  // For so few, the work per part costs more than it saves.
     std::ranges::copy(from, to.begin());
     std::ranges::sort(to.first(from.size()));
     return;
@@ -23,7 +23,7 @@ inline void sort_uniform(std::span<const double> from, std::span<double> to) noe
   const auto part = [](double position) {
     return static_cast<std::size_t>(position * static_cast<double>(kParts));
   };
-  // Where each part begins in `to`; once positions were copied, where it ends.
+  // Where each part begins in `to`. While positions are copied, this moves on to where it ends.
   std::array<std::ptrdiff_t, kParts + 1> ends{};
   for (const double position : from) {
     ++ends[part(position) + 1];
@@ -37,8 +37,9 @@ inline void sort_uniform(std::span<const double> from, std::span<double> to) noe
   }
 }
 
-/// Places n draws over the whole buffer: `fractions` receives, grouped by shard, positions in [0,
-/// 1) of that shard's weight; `counts[s]` of them belong to shard s.
+/// Places n draws over the whole buffer. `fractions` receives one position per draw, grouped by
+/// shard, each in [0, 1) of its shard's weight; the first counts[0] are those of shard 0, and so
+/// on.
 ///
 /// `shares` are the shards' parts of the total weight, and sum to 1; a shard with share 0 gets no
 /// draw. Stratified draws take one uniform position from each n-th of the total; independent draws
@@ -57,7 +58,7 @@ inline void allot(std::span<const double> shares, bool stratified, base::Random&
     std::ranges::generate(fractions, [&] { return random.uniform(); });
     sort_uniform(fractions, scratch);
   }
-  // The last shard with a share takes the rest that rounding leaves.
+  // Rounding may leave positions beyond the last shard with a share, which takes them too.
   std::size_t last = shares.size() - 1;
   while (last > 0 && shares[last] <= 0.0) {
     --last;
@@ -76,7 +77,7 @@ inline void allot(std::span<const double> shares, bool stratified, base::Random&
       }
     }
     counts[s] = i - first;
-    // The share of a shard without draws may be 0.
+    // Without draws the share may be 0, and must not be divided by.
     const double scale = counts[s] == 0 ? 0.0 : 1.0 / shares[s];
     for (std::size_t j = first; j < i; ++j) {
       fractions[j] = std::clamp((scratch[j] - start) * scale, 0.0, kBelowOne);
@@ -94,15 +95,15 @@ inline void allot_counts(std::span<const double> shares, std::size_t n, double o
   while (last > 0 && shares[last] <= 0.0) {
     --last;
   }
-  // Draw i is at i + offset of n; a shard gets the draws within its part.
+  // Draw i has the position (i + offset) / n; a shard gets the draws in its part of [0, 1).
   double end = 0.0;
   std::size_t done = 0;
   for (std::size_t s = 0; s < shares.size(); ++s) {
     end += shares[s];
-    const double below = std::ceil(end * static_cast<double>(n) - offset);
-    const std::size_t upto =
-        s >= last ? n : std::clamp(below > 0.0 ? static_cast<std::size_t>(below) : 0, done, n);
-    counts[s] = shares[s] > 0.0 ? upto - done : 0;
+    const double before_end = std::max(std::ceil(end * static_cast<double>(n) - offset), 0.0);
+    const std::size_t up_to =
+        s >= last ? n : std::clamp(static_cast<std::size_t>(before_end), done, n);
+    counts[s] = shares[s] > 0.0 ? up_to - done : 0;
     done += counts[s];
   }
 }

@@ -44,8 +44,8 @@ class ComparingRemover : public ShardRemover {
     entries_[last].place = entries_[chunk].place;
   }
 
-  /// The chunk with the lowest score among those compared, or among all if there are no more. Among
-  /// equals the chunk that entered first. O(compared).
+  /// The chunk with the lowest score of `compared_` random chunks, or of all if there are no more.
+  /// Of chunks with equal scores it is the one that entered first. O(compared).
   [[nodiscard]] std::uint32_t victim() noexcept final {
     std::uint32_t best = members_[0];
     double best_score = std::numeric_limits<double>::infinity();
@@ -85,9 +85,9 @@ class ComparingRemover : public ShardRemover {
   std::vector<Entry> entries_;          ///< By chunk.
 };
 
-/// The score of a chunk is how often its steps were drawn since it was filled, divided by how often
-/// the mean step of the shard was in that time. So under even draws it does not depend on age, but
-/// for the halvings by newer steps.
+/// Scores a chunk by the draws of its steps since it was filled, divided by the draws that as many
+/// average steps of the shard got in that time. So under even draws the score does not depend on
+/// the chunk's age, except that newer steps halve it (`score`).
 class ByDraws final : public ComparingRemover {
  public:
   ByDraws(std::uint32_t compared, const ShardChunks& chunks)
@@ -118,16 +118,16 @@ class ByDraws final : public ComparingRemover {
  private:
   struct Record {
     std::uint64_t draws = 0;            ///< Draws since the chunk entered.
-    std::uint64_t filled_at_entry = 0;  ///< filled_ when it entered.
-    double mean_at_entry = 0.0;         ///< mean_draws_ when it entered.
-    std::uint32_t steps = 0;            ///< How many steps it had when it entered.
+    std::uint64_t filled_at_entry = 0;  ///< `filled_` when the chunk entered.
+    double mean_at_entry = 0.0;         ///< `mean_draws_` when the chunk entered.
+    std::uint32_t steps = 0;            ///< How many steps the chunk had when it entered.
   };
   /// Halvings after which any score is 0.
   static constexpr std::uint64_t kMaxHalvings = 2000;
 
-  /// Both counts begin with 1 draw per step, because few draws tell little. Each capacity of newer
-  /// steps halves the score, linearly in between, because `exp2` need not be the same on all
-  /// machines (I8).
+  /// Both numbers of draws begin with 1 per step, because few draws tell little. The score is
+  /// halved each time that as many newer steps were filled as the shard has, and falls linearly in
+  /// between: `exp2` need not be the same on all machines (I8).
   [[nodiscard]] double score(std::uint32_t chunk) const noexcept override {
     const Record& record = records_[chunk];
     const auto draws = static_cast<double>(record.draws + record.steps);
@@ -141,9 +141,10 @@ class ByDraws final : public ComparingRemover {
   std::vector<Record> records_;  ///< By chunk.
   std::uint64_t steps_ = 0;      ///< Sum of `Record::steps` over the chunks that have entered.
   std::uint64_t filled_ = 0;     ///< Steps of all chunks that ever entered.
-  double mean_draws_ = 0.0;      ///< Draws per step, summed over batches.
+  double mean_draws_ = 0.0;      ///< Draws of an average step, had it been there from the start.
 };
 
+/// Scores a chunk by the number of the batch that last drew from it.
 class ByLastSample final : public ComparingRemover {
  public:
   ByLastSample(std::uint32_t compared, const ShardChunks& chunks)
@@ -173,6 +174,7 @@ class ByLastSample final : public ComparingRemover {
   std::vector<std::uint64_t> last_;
 };
 
+/// Scores a chunk by the mean weight of its steps in a selector.
 class ByWeight final : public ComparingRemover {
  public:
   ByWeight(std::uint32_t compared, std::size_t selector, const ShardChunks& chunks)

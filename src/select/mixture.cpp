@@ -19,16 +19,17 @@ namespace {
 /// How many leaves are hidden or shown at a time, with their weights on the stack.
 constexpr std::size_t kBlock = 512;
 
-/// Factors of the weights of both parts, the weighted one and the one of equal weights. They are
-/// the same in all shards.
+/// The factors of the two parts of a mixture: the one by weight, and the one in which all items
+/// weigh alike. All shards have the same factors.
 struct Scales {
   double weighted = 0.0;
   double alike = 1.0;
 };
 
-/// A leaf's weight is the sum of its weights in both parts. Each part draws separately, because one
-/// tree of sums would change as a whole with every update; and the draws are merged by leaf, so
-/// that all draws of a leaf follow each other, as if it had one interval.
+/// A leaf's weight is the sum of its weights in both parts. Each part has a tree of its own and
+/// draws by itself: in one tree of the sums every leaf would change with each update, because the
+/// factors change. The draws are then merged by leaf, so that all draws of a leaf follow each
+/// other, as if the leaf had one interval.
 class MixtureSelector final : public ShardSelector {
  public:
   MixtureSelector(const WeightRule& weighted, std::size_t leaves)
@@ -46,8 +47,8 @@ class MixtureSelector final : public ShardSelector {
     weighted_.erase(first, count);
     alike_.erase(first, count);
   }
-  /// The maxima are those of the weighted part without its factor, from which the weights of new
-  /// items are computed.
+  /// The maxima are those of the part by weight, without its factor: the weights of new items are
+  /// computed from them.
   [[nodiscard]] SelectorSummary summary() const noexcept override {
     SelectorSummary summary = weighted_.summary();
     const SelectorSummary alike = alike_.summary();
@@ -56,7 +57,7 @@ class MixtureSelector final : public ShardSelector {
                                                : scaled(scales_.weighted, summary.min_positive);
     return summary;
   }
-  /// The sum in the weighted part without its factor. Only removers call this, to compare chunks.
+  /// The sum in the part by weight, without its factor. Only removers call this, to compare chunks.
   [[nodiscard]] double sum(std::uint32_t first, std::size_t count) const noexcept override {
     return weighted_.sum(first, count);
   }
@@ -66,9 +67,10 @@ class MixtureSelector final : public ShardSelector {
     const auto first_alike =
         scales_.alike > 0.0 ? std::ranges::lower_bound(targets, border) : targets.end();
     const auto by_weight = static_cast<std::size_t>(first_alike - targets.begin());
-    std::for_each(targets.begin(), first_alike, [&](double& at) { at /= scales_.weighted; });
+    std::for_each(targets.begin(), first_alike,
+                  [&](double& target) { target /= scales_.weighted; });
     std::for_each(first_alike, targets.end(),
-                  [&](double& at) { at = (at - border) / scales_.alike; });
+                  [&](double& target) { target = (target - border) / scales_.alike; });
     if (by_weight != 0) {
       weighted_.draw(targets.first(by_weight), leaves.first(by_weight), weights.first(by_weight));
     }
@@ -76,15 +78,15 @@ class MixtureSelector final : public ShardSelector {
       alike_.draw(targets.subspan(by_weight), leaves.subspan(by_weight),
                   weights.subspan(by_weight));
     }
-    // The targets are not needed any more, so they are scratch for the merge: a double can hold
-    // every leaf.
+    // The targets are not needed any more, so the leaves are merged there; a double can hold every
+    // leaf.
     std::ranges::merge(leaves.first(by_weight), leaves.subspan(by_weight), targets.begin());
     std::ranges::transform(targets, leaves.begin(),
                            [](double leaf) { return static_cast<std::uint32_t>(leaf); });
     weighted_.store(leaves, weights);
     std::ranges::transform(weights, weights.begin(), [this](float weight) {
-      // An item that was drawn has weight, though a float may round the product to 0. Weights may
-      // have grown since the scales were computed, so it is bounded above too.
+      // A drawn item has a weight above 0, although a float may round it to 0. And because weights
+      // may have grown since the scales were computed, it could be more than a float can hold.
       return static_cast<float>(
           std::clamp(scales_.weighted * static_cast<double>(weight) + scales_.alike,
                      static_cast<double>(std::numeric_limits<float>::min()),
@@ -140,13 +142,14 @@ class MixtureSelector final : public ShardSelector {
   void set_scales(const Scales& scales) noexcept { scales_ = scales; }
 
  private:
-  /// The product, at least the smallest normal float, because it bounds weights that are above 0.
+  /// The product, but at least the smallest normal float, because the result bounds weights that
+  /// are above 0.
   [[nodiscard]] static float scaled(double scale, float weight) noexcept {
     return std::max(static_cast<float>(scale * static_cast<double>(weight)),
                     std::numeric_limits<float>::min());
   }
-  /// Calls call(leaves, weights, visible) for blocks of the leaves; the last two are the leaves'
-  /// weights in `weighted_` and in `alike_`, where a hidden leaf has 0.
+  /// Calls call(leaves, weights, visible) for blocks of the leaves: `weights` are those in
+  /// `weighted_`, and `visible` those in `alike_`, where a hidden leaf has 0.
   template <class Call>
   void in_blocks(std::span<const std::uint32_t> leaves, Call call) noexcept {
     // Each block is written before it is read.
@@ -163,7 +166,7 @@ class MixtureSelector final : public ShardSelector {
 
   TreeSelector weighted_;
   TreeSelector alike_;
-  base::LazyArray<float> hidden_;  ///< The weights of hidden leaves in `weighted_`.
+  base::LazyArray<float> hidden_;  ///< The weights that hidden leaves had in `weighted_`.
   Scales scales_;
 };
 
@@ -188,7 +191,7 @@ class MixtureRule final : public SelectorRule {
 
   [[nodiscard]] Law law() const noexcept override { return Law::Mixed; }
   [[nodiscard]] bool needs_refresh() const noexcept override { return true; }
-  /// Computes the factors with which each part gets its share of the sum over all shards.
+  /// Computes the factors with which the parts get their shares of the total over all shards.
   void refresh(const EachShardSelector& each_shard_selector) noexcept override {
     double weight = 0.0;
     double items = 0.0;

@@ -7,8 +7,9 @@
 
 namespace reprise::select {
 
-/// Whether equal leaves are adjacent in draws with ascending targets, as they are if each leaf has
-/// one interval. Checks about 256 evenly spaced draws of a user's selector.
+/// Whether draws of ascending targets have equal leaves next to each other, as they do if each leaf
+/// has one interval of targets. Looks at about 256 evenly spaced draws, as the selector may be a
+/// user's.
 inline bool equal_leaves_are_adjacent(std::span<const std::uint32_t> leaves) noexcept {
   constexpr std::size_t kLooks = 256;
   const std::size_t stride = std::max<std::size_t>(leaves.size() / kLooks, 1);

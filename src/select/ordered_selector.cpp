@@ -20,7 +20,7 @@ namespace {
 /// Which item comes first.
 enum class First : std::uint8_t { Oldest, Youngest, Highest, Lowest };
 
-/// The bits of a priority, because non-negative floats compare as their bits do.
+/// The bits of a priority: non-negative floats compare as their bits do. Adding 0 makes 0 of -0.
 std::int64_t rank(float priority) noexcept {
   return std::bit_cast<std::int32_t>(priority + 0.0F);
 }
@@ -74,7 +74,8 @@ class OrderedSelector final : public ShardSelector {
     if (first_ == First::Highest && first_key() != 0) {
       max = priority_of(first_key());
     } else if (first_ == First::Lowest) {
-      // The highest priority ever seen replaces the maximum, because only the lowest is known.
+      // This selector knows only its lowest priority, so the highest ever seen replaces the
+      // maximum.
       max = highest_seen_;
     }
     return {static_cast<double>(visible_), 1.0F, max, highest_seen_};
@@ -144,21 +145,22 @@ class OrderedSelector final : public ShardSelector {
   }
 
  private:
-  static constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
+  /// Above every `rank`: less a rank, it falls as priorities rise.
+  static constexpr std::int64_t kAboveRanks = std::numeric_limits<std::int32_t>::max();
 
   [[nodiscard]] bool by_priority() const noexcept {
     return first_ == First::Highest || first_ == First::Lowest;
   }
-  /// The key of a heap: of equal priorities the lower leaf has the larger one.
+  /// The key of a heap: of equal priorities the lower leaf has the larger key.
   [[nodiscard]] std::int64_t key_of(float priority, std::uint32_t leaf) const noexcept {
     const std::int64_t high =
-        first_ == First::Highest ? rank(priority) + 1 : kLast - rank(priority);
+        first_ == First::Highest ? rank(priority) + 1 : kAboveRanks - rank(priority);
     return high << 32U | std::int64_t{std::numeric_limits<std::uint32_t>::max() - leaf};
   }
   [[nodiscard]] float priority_of(std::int64_t key) const noexcept {
     const std::int64_t high = key >> 32U;
     return std::bit_cast<float>(
-        static_cast<std::int32_t>(first_ == First::Highest ? high - 1 : kLast - high));
+        static_cast<std::int32_t>(first_ == First::Highest ? high - 1 : kAboveRanks - high));
   }
   /// The key of an item by its number.
   [[nodiscard]] std::int64_t key_of(std::uint64_t number) const noexcept {
@@ -172,7 +174,7 @@ class OrderedSelector final : public ShardSelector {
   }
 
   const First first_;
-  const WeightRule rule_;  ///< Computes initial priorities, and leaves others as they are.
+  const WeightRule rule_;  ///< Computes initial priorities; given ones it leaves as they are.
   tree::LargestTree<std::int64_t> keys_;
   std::size_t visible_ = 0;  ///< Leaves whose key is above 0.
   float highest_seen_ = 0.0F;
@@ -201,22 +203,22 @@ class OrderedRule final : public SelectorRule {
   const WeightRule initial_;
 };
 
-std::unique_ptr<SelectorRule> by_age(First first) {
+std::unique_ptr<SelectorRule> rule_by_age(First first) {
   return std::make_unique<OrderedRule>(first, WeightRule(Uniform{}));
 }
 
-std::unique_ptr<SelectorRule> by_priority(First first, const char* name, InitialPriority initial,
-                                          float constant) {
-  const Proportional as_they_are{
+std::unique_ptr<SelectorRule> rule_by_priority(First first, const char* name,
+                                               InitialPriority initial, float constant) {
+  const Proportional weighs_as_given{
       .alpha = 1.0F, .epsilon = 0.0F, .initial = initial, .initial_constant = constant};
-  return std::make_unique<OrderedRule>(first, WeightRule(as_they_are, name));
+  return std::make_unique<OrderedRule>(first, WeightRule(weighs_as_given, name));
 }
 
 }  // namespace
 }  // namespace select
 
 std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
-  return select::by_age(select::First::Oldest);
+  return select::rule_by_age(select::First::Oldest);
 }
 
 /// The description of Fifo, as a selector and as a remover.
@@ -234,7 +236,7 @@ StrategyKind<Remover> Fifo::remover_kind() {
 }
 
 std::unique_ptr<SelectorRule> Lifo::make_selector_rule() const {
-  return select::by_age(select::First::Youngest);
+  return select::rule_by_age(select::First::Youngest);
 }
 
 StrategyKind<Selector> Lifo::selector_kind() {
@@ -244,7 +246,7 @@ StrategyKind<Selector> Lifo::selector_kind() {
 
 std::unique_ptr<SelectorRule> MaxHeap::make_selector_rule() const {
   selector_kind().check(*this);
-  return select::by_priority(select::First::Highest, "MaxHeap", initial, initial_constant);
+  return select::rule_by_priority(select::First::Highest, "MaxHeap", initial, initial_constant);
 }
 
 StrategyKind<Selector> MaxHeap::selector_kind() {
@@ -257,7 +259,7 @@ StrategyKind<Selector> MaxHeap::selector_kind() {
 
 std::unique_ptr<SelectorRule> MinHeap::make_selector_rule() const {
   selector_kind().check(*this);
-  return select::by_priority(select::First::Lowest, "MinHeap", initial, initial_constant);
+  return select::rule_by_priority(select::First::Lowest, "MinHeap", initial, initial_constant);
 }
 
 StrategyKind<Selector> MinHeap::selector_kind() {

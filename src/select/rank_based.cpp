@@ -108,7 +108,7 @@ class RankSelector final : public ShardSelector {
 
   void draw(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept override {
-    // The ends of the buckets that have any width, by bucket.
+    // The buckets that have items, and where the interval of targets of each one ends.
     std::array<double, RankLists::kBuckets> ends;           // NOLINT(*-pro-type-member-init)
     std::array<std::uint16_t, RankLists::kBuckets> bucket;  // NOLINT(*-pro-type-member-init)
     std::size_t count = 0;
@@ -136,8 +136,8 @@ class RankSelector final : public ShardSelector {
         }
         const std::size_t place = bucket[at];
         const std::uint16_t number = buckets_.number[place];
-        // Counting from the end, where the next bucket begins, errs by less than a leaf through
-        // rounding.
+        // Counted from the bucket's end, which is as exact as a double can be; rounding of the
+        // division errs by less than a leaf.
         const double back = (ends[at] - target) / static_cast<double>(weight_[place]);
         const std::uint32_t last = lists_.count(number) - 1;
         const auto from_end =
@@ -184,7 +184,7 @@ class RankSelector final : public ShardSelector {
       }
     }
   }
-  /// The buckets are those at the time of hiding, because the locks are held until showing.
+  /// The buckets are still those of `hide`, because the locks are held from hiding to showing.
   void show(std::span<const std::uint32_t> leaves,
             std::span<const float> /*weights*/) noexcept override {
     for (const std::uint32_t leaf : leaves) {
@@ -218,15 +218,15 @@ class RankSelector final : public ShardSelector {
     }
     return changes_;
   }
-  /// Writes the priorities of all leaves in the buckets with these numbers, as far as there is
-  /// room, and returns how many it wrote.
+  /// Writes the priorities of all leaves in the buckets with these numbers, as far as `priorities`
+  /// has room, and returns how many it wrote.
   [[nodiscard]] std::size_t collect(std::span<const std::uint16_t> numbers,
-                                    std::span<float> into) const noexcept {
+                                    std::span<float> priorities) const noexcept {
     std::size_t collected = 0;
     for (const std::uint16_t number : numbers) {
       const std::uint32_t count = lists_.count(number);
-      for (std::uint32_t i = 0; i < count && collected < into.size(); ++i) {
-        into[collected++] = priorities_[lists_.at(number, i)];
+      for (std::uint32_t i = 0; i < count && collected < priorities.size(); ++i) {
+        priorities[collected++] = priorities_[lists_.at(number, i)];
       }
     }
     return collected;
@@ -256,7 +256,7 @@ class RankSelector final : public ShardSelector {
       total_is_old_ = true;
     }
   }
-  /// Moves the leaves of a bucket that belong to other buckets by now.
+  /// Moves those leaves of a bucket that belong to other buckets now.
   void move_out(std::uint16_t number) noexcept {
     for (std::uint32_t i = lists_.count(number); i-- > 0;) {
       const std::uint32_t leaf = lists_.at(number, i);
@@ -277,9 +277,8 @@ class RankSelector final : public ShardSelector {
     return static_cast<double>(weight_[bucket]) * lists_.count(buckets_.number[bucket]);
   }
 
-  /// Computes initial priorities, and leaves others as they are.
-  const WeightRule initial_;
-  tree::LargestTree<float> priorities_;  ///< Raw priorities, negated of hidden leaves.
+  const WeightRule initial_;             ///< Computes initial priorities; given ones stay.
+  tree::LargestTree<float> priorities_;  ///< Raw priorities; those of hidden leaves are negated.
   RankLists lists_;                      ///< The leaves that can be drawn.
   RankBuckets buckets_;
   std::array<float, RankLists::kBuckets> weight_{};  ///< Weight of one leaf, by bucket.
@@ -331,7 +330,7 @@ class RankRule final : public SelectorRule {
   }
 
  private:
-  /// Fits the buckets to the present items, and their weights to the ranks, if any item changed.
+  /// If any item changed, fits the buckets to the present items, and their weights to the ranks.
   /// Items may change between the visits to a shard; then the buckets fit a little less well until
   /// the next round.
   static void round(RankTable& table, std::uint64_t& tallied,
@@ -361,7 +360,7 @@ class RankRule final : public SelectorRule {
     table.end_round();
   }
 
-  const WeightRule initial_;  ///< Leaves priorities as they are.
+  const WeightRule initial_;  ///< Computes initial priorities; given ones stay.
   base::Mutex mutex_;
   RankTable table_ REPRISE_GUARDED_BY(mutex_);
   std::uint64_t tallied_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Number of changes at the last round.

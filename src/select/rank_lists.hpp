@@ -12,12 +12,13 @@ namespace reprise::select {
 /// Leaves in numbered buckets, each leaf in at most one. Entering, leaving and access to the i-th
 /// leaf of a bucket are O(1); the leaves of a bucket are not sorted.
 ///
-/// A bucket's leaves lie in blocks of 64, whose numbers lie in blocks of 64, which its root lists:
+/// The leaves of a bucket lie in blocks of 64. The numbers of these blocks lie in further blocks of
+/// 64, the directories, and the bucket's roots are the numbers of its directories:
 ///
 ///   roots of bucket -> [directory] -> [leaves 0..63] [leaves 64..127] ...
 ///
-/// All blocks are from one pool, so memory follows the number of leaves in buckets.
-/// Externally synchronised. Nothing allocates after construction.
+/// All blocks are from one pool, so memory follows the number of leaves in buckets. Externally
+/// synchronised. Nothing allocates after construction.
 class RankLists {
  public:
   static constexpr std::size_t kBuckets = 2048;
@@ -33,18 +34,19 @@ class RankLists {
 
   /// The bytes of memory that are reserved for this many leaves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept {
-    return (kBuckets + kBuckets * roots_per_bucket(leaves) + pool_blocks(leaves) * kBlock) *
-               sizeof(std::uint32_t) +
-           leaves * sizeof(std::uint64_t);
+    const std::size_t counts_and_roots = kBuckets * (1 + roots_per_bucket(leaves));
+    const std::size_t pool = pool_blocks(leaves) * kBlock;
+    return (counts_and_roots + pool) * sizeof(std::uint32_t) + leaves * sizeof(std::uint64_t);
   }
 
-  /// Advises the system about pages, before any leaf is added: the first `leaves` will be added.
+  /// Advises the system, before any leaf is added, that the first `leaves` leaves will be.
   void expect_leaves(std::size_t leaves) const noexcept {
     pool_.expect_full(0, leaves);
     entries_.expect_full(0, leaves);
   }
 
   [[nodiscard]] std::uint32_t count(std::uint16_t bucket) const noexcept { return counts_[bucket]; }
+  /// The i-th leaf of a bucket.
   [[nodiscard]] std::uint32_t at(std::uint16_t bucket, std::uint32_t i) const noexcept {
     return *slot(bucket, i);
   }
@@ -52,12 +54,12 @@ class RankLists {
   [[nodiscard]] const std::uint32_t* slot(std::uint16_t bucket, std::uint32_t i) const noexcept {
     return block(leaf_block(bucket, i)) + i % kBlock;
   }
-  /// kNone if the leaf is in no bucket.
+  /// The bucket of a leaf; kNone if it is in no bucket.
   [[nodiscard]] std::uint16_t bucket_of(std::uint32_t leaf) const noexcept {
     return static_cast<std::uint16_t>((entries_[leaf] & 0xFFFFU) - 1U);
   }
 
-  // Prefetch what `remove` needs. Call the first function for many leaves, then the second.
+  // Prefetch what `remove` needs: call `prefetch` for many leaves, then `prefetch_slot` for them.
   void prefetch(std::uint32_t leaf) const noexcept { __builtin_prefetch(&entries_[leaf], 1); }
   void prefetch_slot(std::uint32_t leaf) const noexcept {
     if (entries_[leaf] != 0) {
@@ -65,7 +67,7 @@ class RankLists {
     }
   }
 
-  /// The leaf must be in no bucket.
+  /// Appends a leaf, which must be in no bucket, to a bucket.
   void add(std::uint32_t leaf, std::uint16_t bucket) noexcept {
     REPRISE_ASSERT(bucket_of(leaf) == kNone);
     const std::uint32_t i = counts_[bucket]++;
@@ -78,7 +80,7 @@ class RankLists {
     block(leaf_block(bucket, i))[i % kBlock] = leaf;
     entries_[leaf] = entry(bucket, i);
   }
-  /// The leaf must be in a bucket; the last leaf of the bucket takes its place.
+  /// Takes a leaf, which must be in a bucket, out of it; the bucket's last leaf takes its place.
   void remove(std::uint32_t leaf) noexcept {
     const std::uint16_t bucket = bucket_of(leaf);
     REPRISE_ASSERT(bucket != kNone);
@@ -103,8 +105,8 @@ class RankLists {
   [[nodiscard]] static std::size_t roots_per_bucket(std::size_t leaves) noexcept {
     return leaves / kSpan + 1;
   }
-  /// How many blocks suffice: the full ones, and for each bucket that is not empty a partly filled
-  /// block of leaves and one of block numbers.
+  /// How many blocks suffice: the full ones, and for each bucket with leaves a partly filled block
+  /// of leaves and a partly filled directory.
   [[nodiscard]] static std::size_t pool_blocks(std::size_t leaves) noexcept {
     return leaves / kBlock + leaves / kSpan + 2 * std::min(leaves, kBuckets);
   }
@@ -145,7 +147,8 @@ class RankLists {
   base::LazyArray<std::uint32_t> counts_;
   base::LazyArray<std::uint32_t> roots_;
   base::LazyArray<std::uint32_t> pool_;
-  /// For each leaf, its place in its bucket, and in the lower 16 bits the bucket + 1; 0 for none.
+  /// For each leaf, its place in its bucket, and in the lower 16 bits the bucket + 1; 0 without
+  /// one.
   base::LazyArray<std::uint64_t> entries_;
   std::uint32_t blocks_used_ = 0;  ///< Blocks of the pool that were ever used.
   std::uint32_t free_ = 0;         ///< The first free block + 1; 0 for none.

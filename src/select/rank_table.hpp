@@ -18,19 +18,19 @@
 
 namespace reprise::select {
 
-// A bucket may have as many ranks as there are before it, divided by one of these: as it is, as a
-// piece of a bucket that is cut, and as the result of a merge.
-inline constexpr std::uint64_t kMaxDivisor = 16;
-inline constexpr std::uint64_t kCutDivisor = 32;
-inline constexpr std::uint64_t kMergeDivisor = 24;
+// A bucket may have as many ranks as there are before it, divided by one of these numbers. Pieces
+// and merged buckets are smaller than is allowed, so that they are not cut again soon.
+inline constexpr std::uint64_t kMaxDivisor = 16;    ///< A bucket that holds more is cut.
+inline constexpr std::uint64_t kCutDivisor = 32;    ///< For a piece of a bucket that is cut.
+inline constexpr std::uint64_t kMergeDivisor = 24;  ///< For the result of a merge.
 
-/// The number of items of different priorities that a bucket after `before` ranks may have. Each of
-/// the first ranks has its own bucket.
-inline std::uint64_t max_items(std::uint64_t before, std::uint64_t part) noexcept {
-  return before < RankWeights::kExact ? 1 : before / part;
+/// The number of items of different priorities that a bucket behind `before` ranks may have. Each
+/// of the first ranks has its own bucket.
+inline std::uint64_t max_items(std::uint64_t before, std::uint64_t divisor) noexcept {
+  return before < RankWeights::kExact ? 1 : before / divisor;
 }
 
-/// The next larger float, but never a denormal one, because a thread may take those for 0.
+/// The next larger float, but never a denormal one, which some threads take for 0.
 inline float next_above(float value) noexcept {
   return std::max(std::nextafter(value, std::numeric_limits<float>::infinity()),
                   std::numeric_limits<float>::min());
@@ -42,14 +42,14 @@ inline float next_above(float value) noexcept {
 struct RankBuckets {
   /// The place of the bucket for a priority.
   [[nodiscard]] std::size_t find(float priority) const noexcept {
-    // Halves the range without a branch. The answer is always in the range, because the last lowest
-    // is 0.
+    // Halves the range of buckets without a branch. The range always has the answer, because the
+    // last bucket's lowest priority is 0.
     const float* first = lowest.data();
-    std::size_t left = size;
-    while (left > 1) {
-      const std::size_t half = left / 2;
+    std::size_t count = size;
+    while (count > 1) {
+      const std::size_t half = count / 2;
       first += first[half - 1] > priority ? half : 0;
-      left -= half;
+      count -= half;
     }
     return static_cast<std::size_t>(first - lowest.data());
   }
@@ -62,10 +62,11 @@ struct RankBuckets {
 /// The buckets of a buffer and the weights of their items.
 ///
 /// A bucket should hold ranks of nearly equal weight: one rank each at the top, then up to a
-/// sixteenth of the rank. A bucket that holds more, of different priorities, is cut into pieces of
-/// about a thirty-second; neighbours that hold little are merged. A priority that more items share
-/// than a bucket may hold gets its own bucket. A cut costs time in proportion to the items of the
-/// bucket, and happens only after changes or new ranks in proportion to them.
+/// sixteenth of the rank. A bucket that holds more ranks, of different priorities, is cut into
+/// pieces of about a thirty-second of the rank; neighbours that hold few are merged. If more items
+/// share a priority than a bucket may hold, the priority gets its own bucket. A cut costs time in
+/// proportion to the items of the bucket, and happens only after changes or new ranks in proportion
+/// to these items.
 ///
 /// Externally synchronised. A round: the caller adds up the items of each bucket of all shards in
 /// `cleared_tally`; if there is `room_for_crowded`, it collects priorities there and calls `cut`;
@@ -90,14 +91,14 @@ class RankTable {
     return std::span(tally_).first(buckets_.size);
   }
 
-  /// Room for the priorities of all tallied items if there are buckets that are too full, which
-  /// `touched()` then lists. Empty if there is no such bucket, or no memory.
+  /// Finds the buckets that are too full, which `touched()` then lists, and returns room for the
+  /// priorities of all tallied items. Empty if no bucket is too full, or without memory.
   [[nodiscard]] std::span<float> room_for_crowded() noexcept {
     std::uint64_t items = 0;
     for (std::size_t i = 0; i < buckets_.size; ++i) {
       // A bucket of a single priority cannot be cut.
       const bool single = i > 0 && buckets_.lowest[i - 1] <= next_above(buckets_.lowest[i]);
-      crowded_[i] = tally_[i] > max_items(items, kMaxDivisor) && !single && free_count_ > 2;
+      crowded_[i] = tally_[i] > max_items(items, kMaxDivisor) && !single && can_cut();
       if (crowded_[i]) {
         touch(buckets_.number[i]);
       }
@@ -117,32 +118,33 @@ class RankTable {
     return {priorities_.data(), priorities_.size()};
   }
 
-  /// Cuts the crowded buckets. `priorities` has those of all their items, and is sorted in place.
+  /// Cuts the crowded buckets. `priorities` has the priorities of all items in these buckets, and
+  /// is sorted in place.
   void cut(std::span<float> priorities) noexcept {
     std::ranges::sort(priorities, std::greater<>());
     changed_ = true;
     next_.size = 0;
     before_ = 0;
-    std::span<const float> left = priorities;
+    std::span<const float> rest = priorities;
     for (std::size_t i = 0; i < buckets_.size; ++i) {
       const float lowest = buckets_.lowest[i];
       if (!crowded_[i]) {
         push(lowest, buckets_.number[i], tally_[i]);
         continue;
       }
-      const auto end = std::partition_point(left.begin(), left.end(),
+      const auto end = std::partition_point(rest.begin(), rest.end(),
                                             [lowest](float value) { return value >= lowest; });
-      const auto items = static_cast<std::size_t>(end - left.begin());
-      cut_bucket(left.first(items), lowest, buckets_.number[i]);
-      left = left.subspan(items);
+      const auto items = static_cast<std::size_t>(end - rest.begin());
+      cut_bucket(rest.first(items), lowest, buckets_.number[i]);
+      rest = rest.subspan(items);
     }
     buckets_ = next_;
     std::copy_n(next_items_.begin(), buckets_.size, tally_.begin());
   }
 
-  /// Merges thin buckets if there are many, then computes all weights.
+  /// Merges thin buckets if there are many buckets, then computes all weights.
   void weigh() noexcept {
-    if (buckets_.size >= merge_at_ || free_count_ <= 2) {
+    if (buckets_.size >= merge_at_ || !can_cut()) {
       merge();
     }
     std::uint64_t before = 0;
@@ -160,8 +162,8 @@ class RankTable {
     return std::span(weight_).first(buckets_.size);
   }
 
-  /// Numbers of buckets that lost a part of their range in this round, so that items may have to
-  /// move; none if no bucket changed.
+  /// The numbers of the buckets that lost a part of their range in this round, so that some of
+  /// their items may have to move. Empty if no bucket changed.
   [[nodiscard]] std::span<const std::uint16_t> touched() const noexcept {
     return std::span(touched_).first(touched_count_);
   }
@@ -185,13 +187,15 @@ class RankTable {
     before_ += items;
   }
   [[nodiscard]] std::uint16_t take_number() noexcept { return free_[--free_count_]; }
-  /// Cuts a bucket from the top into pieces of whole runs of equal priorities; the last piece keeps
-  /// the number. A run too long for a piece gets a bucket with tight bounds on both sides, so that
-  /// no other priority enters.
+  /// Whether enough numbers are free for a step of `cut_bucket`, which takes at most two.
+  [[nodiscard]] bool can_cut() const noexcept { return free_count_ > 2; }
+  /// Cuts a bucket from the top into pieces, each of whole runs of equal priorities; the last piece
+  /// keeps the number. A run that is too long for a piece gets a bucket of its own, with bounds so
+  /// tight on both sides that no other priority enters.
   void cut_bucket(std::span<const float> descending, float lowest, std::uint16_t number) noexcept {
     std::size_t begin = 0;  // First item of the piece.
-    for (std::size_t i = 0, end = 0; i < descending.size() && free_count_ > 2; i = end) {
-      const float value = descending[i];
+    for (std::size_t i = 0, end = 0; i < descending.size() && can_cut(); i = end) {
+      const float value = descending[i];  // The run [i, end) has this priority.
       while (end < descending.size() && descending[end] == value) {
         ++end;
       }
@@ -199,20 +203,22 @@ class RankTable {
       if (end - begin <= fits) {
         continue;
       }
-      const bool many = end - i > max_items(before_ + (i - begin), kCutDivisor);
+      const bool too_long = end - i > max_items(before_ + (i - begin), kCutDivisor);
       if (i > begin) {
-        push(many ? next_above(value) : descending[i - 1], take_number(), i - begin);
-      } else if (many && (next_.size == 0 || next_.lowest[next_.size - 1] > next_above(value))) {
+        push(too_long ? next_above(value) : descending[i - 1], take_number(), i - begin);
+      } else if (too_long &&
+                 (next_.size == 0 || next_.lowest[next_.size - 1] > next_above(value))) {
         push(next_above(value), take_number(), 0);
       }
       begin = i;
-      if (many && value > lowest) {
+      if (too_long && value > lowest) {
         push(value, take_number(), end - i);
         begin = end;
       }
     }
     push(lowest, number, descending.size() - begin);
   }
+  /// Merges each bucket with the one before it if both together hold few enough items.
   void merge() noexcept {
     next_.size = 0;
     before_ = 0;
@@ -237,6 +243,7 @@ class RankTable {
     }
     buckets_ = next_;
     std::copy_n(next_items_.begin(), buckets_.size, tally_.begin());
+    // The next merge comes only after many more cuts, so that merging costs little per cut.
     merge_at_ = buckets_.size + buckets_.size / 4 + RankWeights::kExact / 2;
   }
   void touch(std::uint16_t number) noexcept { touched_[touched_count_++] = number; }

@@ -9,7 +9,7 @@
 
 namespace reprise::select {
 
-/// Computes the weight of the items in a bucket of ranks: the mean of rank^-alpha over it.
+/// Computes the weight of the items in a bucket of ranks: the mean of rank^-alpha over the bucket.
 ///
 /// Const after construction, so any thread.
 class RankWeights {
@@ -27,10 +27,10 @@ class RankWeights {
   }
 
   /// The mean over the ranks before + 1 to before + count; before + count is at most 2^33, and
-  /// count at least 1. Exact within the first `kExact` ranks; otherwise to 1e-3 relative, or 2e-5
-  /// for alpha up to 2.
+  /// count at least 1. Exact within the first `kExact` ranks; otherwise with a relative error of at
+  /// most 1e-3, or 2e-5 for alpha up to 2.
   [[nodiscard]] double mean(std::uint64_t before, std::uint64_t count) const noexcept {
-    if (before >= kExact && count <= before / 8) {
+    if (before >= kExact && count <= before / kNarrow) {
       // The power of the middle, corrected by the second term of its Taylor series.
       const double middle = static_cast<double>(before) + (static_cast<double>(count) + 1.0) / 2.0;
       const double width = static_cast<double>(count) / middle;
@@ -54,11 +54,13 @@ class RankWeights {
   static constexpr std::size_t kExact = 128;
 
  private:
+  /// Ranges of at most this part of the ranks before them are so narrow that two terms suffice.
+  static constexpr std::uint64_t kNarrow = 8;
   static constexpr std::size_t kKnotsPerOctave = 32;
-  static constexpr std::size_t kOctaves = 34;
+  static constexpr std::size_t kOctaves = 34;  ///< For ranks of up to 2^33.
   static constexpr std::size_t kTerms = 5;
 
-  /// Knots are the floats whose mantissa bits after the first 5 are 0.
+  /// Knots are the floats whose 23 bits of mantissa are 0 behind the first 5: 32 per octave.
   static constexpr unsigned kKnotShift = 23 - 5;
   static constexpr std::uint32_t kFirstKnot = std::bit_cast<std::uint32_t>(1.0F) >> kKnotShift;
 

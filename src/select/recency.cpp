@@ -16,15 +16,16 @@ namespace reprise {
 namespace select {
 namespace {
 
-/// How far the height of the youngest item may be above the unit. Beyond kRebaseHeight the unit
-/// rises, and all shards follow at the next draw. A shard in which it is beyond kMaxHeight follows
-/// at once, because a float cannot hold 2^128.
+/// How far the height of an item (`RecencyRule::height`) may be above the unit. Beyond
+/// kRebaseHeight the unit rises, and all shards follow at the next draw. A shard with an item
+/// beyond kMaxHeight follows at once, because a float cannot hold 2^128.
 constexpr std::int64_t kRebaseHeight = 64;
 constexpr std::int64_t kMaxHeight = 120;
 
-/// An item's weight is 2^(bits * number - unit), so it rises with the number instead of falling
-/// with the age, and stays as it is while other items come. The unit is the same for all shards. It
-/// is whole, so that a change of units rounds nothing but weights that would be below 2^-126.
+/// The weight of an item is 2^(height - unit), where the height is `bits_` times the item's number.
+/// So weights rise with the number instead of falling with the age, and stay as they are while
+/// other items come. All shards have the same unit. It is a whole number, so that a change of the
+/// unit rounds only weights that would be below 2^-126.
 class RecencyRule final : public SelectorRule {
  public:
   explicit RecencyRule(const Recency& options)
@@ -37,13 +38,13 @@ class RecencyRule final : public SelectorRule {
   [[nodiscard]] std::unique_ptr<ShardSelector> make_shard_selector(
       std::size_t leaves) const override;
 
-  /// The base-2 logarithm of the weight that an item would have with a unit of 0.
+  /// The base-2 logarithm of the weight that the item of this number would have with a unit of 0.
   [[nodiscard]] double height(std::uint64_t number) const noexcept {
     return bits_ * static_cast<double>(number);
   }
-  /// The unit that all shards should have; it rises if an item of this height needs it.
+  /// The unit that all shards should have. Raises it if an item of this height needs that.
   [[nodiscard]] std::int64_t unit_for(std::int64_t height) const noexcept {
-    // Relaxed, as `refresh` and `RecencySelector` need no other data with it.
+    // Relaxed, because no thread reads other data by the unit.
     std::int64_t unit = unit_.load(std::memory_order_relaxed);
     while (height - unit > kRebaseHeight) {
       if (unit_.compare_exchange_weak(unit, height, std::memory_order_relaxed)) {
@@ -55,7 +56,7 @@ class RecencyRule final : public SelectorRule {
 
  private:
   const double bits_;
-  /// Mutable, because shard selectors, which a const call makes, raise it.
+  /// Mutable, because shard selectors raise it, and they have the rule as const.
   mutable std::atomic<std::int64_t> unit_ = 0;
   std::atomic<std::int64_t> shards_unit_ = 0;  ///< Every shard has this unit or a higher one.
 };
@@ -88,7 +89,7 @@ class RecencySelector final : public TreeSelector {
     }
   }
 
-  /// Nothing changes if the shard has this unit or a higher one. O(leaves used).
+  /// Raises the shard's unit to this one, unless it is as high already. O(leaves used).
   void change_unit(std::int64_t unit) noexcept {
     if (unit > unit_) {
       scale(std::exp2(static_cast<double>(unit_ - unit)));

@@ -51,12 +51,12 @@ class Clock final : public ShardRemover {
     std::uint32_t older = 0;
     std::uint32_t newer = 0;
     bool sampled = false;      ///< True if the chunk was sampled since it was appended.
-    std::uint64_t filled = 0;  ///< `filled_` when it entered.
+    std::uint64_t filled = 0;  ///< `filled_` when the chunk entered.
   };
 
-  /// Whether fewer chunks than half of the list were filled after this one. Then the hand comes too
-  /// early, because it passed others that were sampled: samplers had little time to draw from this
-  /// chunk.
+  /// Whether fewer chunks were filled after this one than half of the list has. Then the hand comes
+  /// to this chunk too early, because it passed chunks that were sampled, and samplers had little
+  /// time to draw from this one.
   [[nodiscard]] bool young(std::uint32_t chunk) const noexcept {
     return filled_ - links_[chunk].filled < size_ / 2;
   }
@@ -74,7 +74,7 @@ class Clock final : public ShardRemover {
     links_[links_[chunk].newer].older = links_[chunk].older;
   }
 
-  const std::uint32_t sentinel_;  ///< Index of the link that joins both ends of the list; no chunk.
+  const std::uint32_t sentinel_;  ///< Index of the link between both ends of the list; no chunk.
   std::vector<Link> links_;       ///< By chunk.
   std::uint32_t size_ = 0;        ///< Chunks that may be evicted.
   std::uint64_t filled_ = 0;      ///< Chunks that ever entered.

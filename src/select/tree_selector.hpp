@@ -12,8 +12,8 @@
 
 namespace reprise::select {
 
-/// `Proportional`, and `Uniform` as the case where every item weighs 1. `Recency` derives from it,
-/// because only its weights of new items differ.
+/// The shard selector of `Proportional`, and of `Uniform` as the case where every item weighs 1.
+/// That of `Recency` derives from it, because only the weights of new items differ.
 class TreeSelector : public ShardSelector {
  public:
   TreeSelector(const WeightRule& rule, std::size_t leaves) : rule_(rule), tree_(leaves) {}
@@ -67,8 +67,8 @@ class TreeSelector : public ShardSelector {
   [[nodiscard]] SelectorMemory memory() const noexcept override {
     return {1.0, static_cast<double>(highest_seen_)};
   }
-  /// The first number is 1, or in checkpoints of other versions a factor of all weights. Values
-  /// that no version saves are ignored.
+  /// The first number is 1, or in checkpoints of other versions a factor of all weights; they never
+  /// saved one below kSmallestFactor. Values that no version saves are ignored.
   void set_memory(const SelectorMemory& memory) noexcept override {
     constexpr double kSmallestFactor = 0x1p-60;
     if (memory.first >= kSmallestFactor && memory.first < 1.0) {
@@ -79,9 +79,9 @@ class TreeSelector : public ShardSelector {
     }
   }
 
-  /// Raises every weight, and the highest ever seen, to the power alpha / present alpha, as
-  /// `tree::raise` does; priorities are weighed with alpha from now on. The present alpha must not
-  /// be 0. O(leaves used).
+  /// Raises every weight, and the highest one ever seen, to the power alpha / present alpha by
+  /// `tree::raise`; priorities are weighed with `alpha` from now on. The present alpha must not be
+  /// 0. O(leaves used).
   bool set_alpha(float alpha) noexcept override {
     // Only rules with an alpha are asked. NOLINTNEXTLINE(bugprone-unchecked-optional-access)
     const double exponent = static_cast<double>(alpha) / static_cast<double>(*rule_.alpha());
@@ -90,9 +90,9 @@ class TreeSelector : public ShardSelector {
     return rule_.set_alpha(alpha);
   }
 
-  /// Multiplies every weight by a factor in (0, 1], rounding once; the highest ever seen does not
-  /// change. A weight above 0 stays above 0: at least 2^-126. O(leaves used). False if all items
-  /// weigh alike.
+  /// Multiplies every weight by a factor in (0, 1], rounding once; the highest weight ever seen
+  /// stays as it is. A weight above 0 stays above 0: at least 2^-126. O(leaves used). Returns
+  /// false, and does nothing, if all items weigh alike.
   bool decay(float factor) noexcept override {
     if (rule_.weighted()) {
       scale(static_cast<double>(factor));
@@ -108,7 +108,7 @@ class TreeSelector : public ShardSelector {
     used_ = std::max(used_, first + weights.size());
     tree_.assign_run(first, weights);
   }
-  /// Multiplies every weight by a factor in [0, 1]; one above 0 stays above 0. O(leaves used).
+  /// Multiplies every weight by a factor in [0, 1]; a weight above 0 stays above 0. O(leaves used).
   void scale(double factor) noexcept {
     tree_.change_first(used_, [factor](std::span<float> leaves) {
       for (float& leaf : leaves) {

@@ -95,13 +95,13 @@ WeightRule::WeightRule(const SelectorRule* other) noexcept
 
 void WeightRule::check_alpha(float alpha) const {
   SelectorRule::check_alpha(alpha);
-  WeightRule then(*this);
-  then.alpha_.set(alpha);
-  const bool of_epsilon = !then.weighable(0.0F);
-  if (of_epsilon || !then.weighable(initial_priority_)) {
+  WeightRule with_alpha(*this);
+  with_alpha.alpha_.set(alpha);
+  const bool epsilon_fails = !with_alpha.weighable(0.0F);
+  if (epsilon_fails || !with_alpha.weighable(initial_priority_)) {
     base::refuse(base::Call{"set_alpha"}, "alpha is ", alpha, "; allowed: one with which ",
-                 of_epsilon ? "epsilon, " : "a new item of priority ",
-                 of_epsilon ? epsilon_ : initial_priority_, ", weighs a finite number");
+                 epsilon_fails ? "epsilon, " : "a new item of priority ",
+                 epsilon_fails ? epsilon_ : initial_priority_, ", weighs a finite number");
   }
 }
 
@@ -127,12 +127,12 @@ void WeightRule::weigh(std::span<const float> priorities, std::span<float> weigh
   }
 }
 
-float WeightRule::initial_weight(float in_buffer, float ever) const noexcept {
+float WeightRule::initial_weight(float in_buffer, float highest_seen) const noexcept {
   float highest = 0.0F;
   if (initial_ == InitialPriority::MaximumInBuffer) {
     highest = in_buffer;
   } else if (initial_ == InitialPriority::HighestSeen) {
-    highest = ever;
+    highest = highest_seen;
   }
   return highest > 0.0F ? highest : initial_weight_.get();
 }
@@ -141,7 +141,7 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
                            float& in_buffer, float& highest_seen) const noexcept {
   if (std::all_of(priorities.begin(), priorities.end(),
                   [](float priority) { return priority == kInitialPriority; })) {
-    // The first item sets the maximum that the others take, so the whole run has one weight.
+    // The first item sets the maximum, and the others take it, so the whole run has one weight.
     const float weight = initial_weight(in_buffer, highest_seen);
     std::fill(weights.begin(), weights.end(), weight);
     in_buffer = std::max(in_buffer, weight);
@@ -155,8 +155,8 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
     std::transform(priorities.begin(), priorities.end(), weights.begin(),
                    [](float priority) { return std::max(priority, 0.0F); });
     weigh(weights, weights);
-    // The exponent may have grown since the commit was checked, and the rule of a user may give
-    // anything, so weights are clamped to finite and at least 0 (I4).
+    // The exponent may have grown since the commit was checked, and a user's rule may give any
+    // number, so weights are clamped: finite and at least 0 (I4).
     std::transform(weights.begin(), weights.end(), weights.begin(), [](float weight) {
       return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
     });

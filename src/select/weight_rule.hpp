@@ -13,8 +13,8 @@
 
 namespace reprise::select {
 
+/// The largest exponent, and the names of the values of `InitialPriority`.
 inline constexpr float kMaxAlpha = 8.0F;
-
 inline constexpr std::string_view kInitials[] = {"maximum_in_buffer", "highest_seen", "constant",
                                                  "from_caller"};
 
@@ -22,8 +22,8 @@ inline constexpr std::string_view kInitials[] = {"maximum_in_buffer", "highest_s
 /// does not follow later changes.
 ///
 /// Relaxed: the number guards no other data. It is set with all shards' locks held, so a thread
-/// with one of them reads the present value. A thread without a lock may read the value before;
-/// `WeightRule` says why that is harmless.
+/// with one of these locks reads the present value. A thread without a lock may read an earlier
+/// value; `WeightRule` says why that is harmless.
 // NOLINTNEXTLINE(cppcoreguidelines-special-member-functions): a move is a copy.
 class Adjustable {
  public:
@@ -44,17 +44,18 @@ class Adjustable {
 ///
 /// Any thread. Const except for the exponent, which is set with all shards' locks held. The buffer
 /// has one rule, and each shard selector has its own copy. Without a lock the exponent of the
-/// buffer's rule may be out of date. That is harmless for a commit, whose priorities are weighed
-/// when they are ingested, and clamped to what is finite. It is harmless for an update, which
-/// weighs again if it finds, with the lock in hand, that an exponent was set.
+/// buffer's rule may be out of date. For a commit that is harmless, because the priorities are
+/// weighed when they are ingested, and the weights clamped to finite numbers. It is harmless for
+/// an update, because the update weighs again if it finds, with the lock in hand, that an exponent
+/// was set.
 class WeightRule final : public SelectorRule {
  public:
-  /// The options must be in their ranges. Throws std::invalid_argument, which names the option of
-  /// the strategy `name`, if a weight would not be finite.
+  /// The options must be in their ranges. Throws std::invalid_argument if a weight would not be
+  /// finite; the message names the option and the strategy `name`.
   explicit WeightRule(const Proportional& options, const char* name = "Proportional");
   explicit WeightRule(const LossAdjusted& options);
   explicit WeightRule(const Uniform& options) noexcept;
-  /// Weighs as `other` does, which must outlive this rule. New items without a priority get the
+  /// A rule that weighs by `other`, which must outlive it. New items without a priority get the
   /// largest weight in the buffer.
   explicit WeightRule(const SelectorRule* other) noexcept;
 
@@ -68,7 +69,7 @@ class WeightRule final : public SelectorRule {
   [[nodiscard]] std::optional<float> alpha() const noexcept override {
     return weighted_ ? std::optional(alpha_.get()) : std::nullopt;
   }
-  /// std::invalid_argument for an exponent with which the rule could not have been made.
+  /// Throws std::invalid_argument for an exponent with which the rule could not have been made.
   void check_alpha(float alpha) const override;
   /// Sets the exponent, also for the weight of new items without a priority.
   bool set_alpha(float alpha) noexcept override;
@@ -76,12 +77,12 @@ class WeightRule final : public SelectorRule {
   /// False if updates of priorities change no weight.
   [[nodiscard]] bool weighted() const noexcept { return weighted_; }
 
-  /// The weight of an item that came without a priority. `in_buffer` and `ever` are the highest
-  /// weights among all present items and among all items ever, 0 if there is none.
-  [[nodiscard]] float initial_weight(float in_buffer, float ever) const noexcept;
+  /// The weight of an item that came without a priority. `in_buffer` and `highest_seen` are the
+  /// highest weights of all present items and of all items ever; 0 without such items.
+  [[nodiscard]] float initial_weight(float in_buffer, float highest_seen) const noexcept;
 
   /// Computes the weights of a run of rows that enters a selector, from raw priorities; rows
-  /// without an item get 0. Items enter one by one, so each of them updates both maxima.
+  /// without an item get 0. Items enter one by one, and each updates both maxima for the next.
   void weigh_run(std::span<const float> priorities, std::span<float> weights, float& in_buffer,
                  float& highest_seen) const noexcept;
 

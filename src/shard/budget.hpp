@@ -24,7 +24,7 @@ class Budget {
  public:
   explicit Budget(std::size_t capacity) noexcept : capacity_(capacity) {}
 
-  /// Adds a shard, and returns its number in the budget. Only while the buffer is made.
+  /// Adds a shard, and returns its number in the budget. Call it only while the buffer is made.
   std::uint32_t join() noexcept {
     publish_oldest(static_cast<std::uint32_t>(shards_), storage::kNoTurn);
     return static_cast<std::uint32_t>(shards_++);
@@ -32,10 +32,10 @@ class Budget {
 
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
-  void add(std::size_t items) noexcept { resident_.fetch_add(items, base::Order::Relaxed); }
+  void add(std::size_t steps) noexcept { resident_.fetch_add(steps, base::Order::Relaxed); }
 
   /// Subtracts steps that were deselected without a claim.
-  void remove(std::size_t items) noexcept { resident_.fetch_sub(items, base::Order::Relaxed); }
+  void remove(std::size_t steps) noexcept { resident_.fetch_sub(steps, base::Order::Relaxed); }
 
   /// Subtracts the steps above the capacity, at most `most` of them, and returns their number. The
   /// caller has to deselect that many.
@@ -49,34 +49,36 @@ class Budget {
     return claim;
   }
 
-  /// How many steps are resident. They may exceed the capacity after an ingester has counted new
-  /// steps, until it has evicted.
+  /// How many steps are resident. They may exceed the capacity between the moment at which a thread
+  /// counts ingested steps and its evictions.
   [[nodiscard]] std::size_t resident() const noexcept {
     return resident_.load(base::Order::Relaxed);
   }
-  /// The number of steps that users see: without those above the capacity, which are about to be
-  /// evicted, and those whose item was removed. Stale counts may show a step too many or too few.
+  /// The number of steps that users see: without the steps above the capacity, which are about to
+  /// be evicted, and without those whose item was removed. Stale counts may make it a step wrong.
   [[nodiscard]] std::size_t visible_steps() const noexcept {
     const std::size_t removed = removed_.load(base::Order::Relaxed);
     return std::max(std::min(resident(), capacity_), removed) - removed;
   }
-  /// Counts resident steps whose item was removed; a negative number counts such steps that left.
+  /// Counts resident steps whose item was removed; negative for such steps that were evicted.
   void add_removed(std::ptrdiff_t items) noexcept {
     removed_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
   }
   [[nodiscard]] bool exceeded(std::size_t by = 0) const noexcept {
     return resident() > capacity_ + by;
   }
-  /// The excess at which a shard stops to ingest until others have evicted, in steps.
+  /// The excess, in steps, beyond which a shard ingests nothing until other shards have evicted. It
+  /// bounds the memory beyond the capacity, and admits at least one chunk.
   [[nodiscard]] std::size_t max_excess(std::size_t chunk_rows) const noexcept {
     return std::max(chunk_rows, capacity_ / 16);
   }
 
   // The eviction order over all shards: chunks by their turns.
 
-  /// The turn of a chunk's next news. `turn`: that of its news before, `storage::kNoTurn` if there
-  /// were none. Each chunk's first news raise the count of turns, so turns count chunks, and rise
-  /// in the whole buffer.
+  /// The turn of a chunk, its place in the eviction order, when its writer rings. `turn`: the
+  /// chunk's turn at its ring before, or `storage::kNoTurn` if it has not rung yet. Only the first
+  /// ring of a chunk raises the counter, so a turn tells how many chunks of the buffer began before
+  /// the ring.
   [[nodiscard]] std::uint64_t turn_after(std::uint64_t turn) noexcept {
     return turn == storage::kNoTurn ? next_turn_.fetch_add(1, base::Order::Relaxed)
                                     : next_turn_.load(base::Order::Relaxed);
@@ -86,15 +88,16 @@ class Budget {
     next_turn_.store(std::max(next_turn_.load(base::Order::Relaxed), turn + 1),
                      base::Order::Relaxed);
   }
-  /// Sets the turn of a shard's oldest chunk, `storage::kNoTurn` without chunks. Called with the
-  /// shard's lock held, at each change.
+  /// Sets the turn of a shard's oldest chunk; `storage::kNoTurn` if the shard has none. Called at
+  /// each change, with the shard's lock held.
   void publish_oldest(std::uint32_t shard, std::uint64_t turn) noexcept {
     oldest_[shard].store(turn, base::Order::Relaxed);
   }
-  /// Whether this chunk of a shard is among the oldest ones: no other shard has one that is more
-  /// than a chunk per shard older. That slack lets a shard that fills up evict its own chunks as
-  /// long as all fill alike, without another lock. The oldest chunk of the buffer always is. A
-  /// stale turn of another shard is harmless: that shard evicts instead, or the next call sees it.
+  /// Whether a chunk of this shard and this turn is among the oldest of the buffer: no chunk of
+  /// another shard is older by more than one chunk per shard. With this slack a shard that fills up
+  /// can evict its own chunks, without another shard's lock, as long as all shards fill alike. True
+  /// of the oldest chunk of the buffer. A stale turn of another shard is harmless: that shard
+  /// evicts instead, or the next call sees the new turn.
   [[nodiscard]] bool among_oldest(std::uint32_t shard, std::uint64_t turn) const noexcept {
     for (std::uint32_t s = 0; s < shards_ && turn > shards_; ++s) {
       if (s != shard && oldest_[s].load(base::Order::Relaxed) < turn - shards_) {
@@ -104,9 +107,9 @@ class Budget {
     return true;
   }
 
-  // The following counts are for a limit of draws: they say what has to be evicted before items
-  // that may be drawn again. Each shard adds its part under its lock. Stale counts are harmless: at
-  // worst another shard evicts than the best one.
+  // The following counts are for exhausted items: they tell which shard has to evict before any
+  // item leaves that may be drawn again. Each shard adds its part under its lock. Stale counts are
+  // harmless: at worst a shard evicts that has fewer exhausted items than another one.
   void add_exhausted(std::ptrdiff_t items) noexcept {
     exhausted_.fetch_add(static_cast<std::size_t>(items), base::Order::Relaxed);
   }
@@ -114,8 +117,8 @@ class Budget {
     return exhausted_.load(base::Order::Relaxed);
   }
   /// Counts one more shard that has a front to evict (`DrawLimit`), or one less.
-  void publish_front(bool has) noexcept {
-    shards_with_fronts_.fetch_add(has ? 1U : std::size_t{0} - 1U, base::Order::Relaxed);
+  void publish_front(bool has_front) noexcept {
+    shards_with_fronts_.fetch_add(has_front ? 1U : std::size_t{0} - 1U, base::Order::Relaxed);
   }
   [[nodiscard]] std::size_t shards_with_fronts() const noexcept {
     return shards_with_fronts_.load(base::Order::Relaxed);

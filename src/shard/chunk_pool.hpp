@@ -34,8 +34,8 @@ class ChunkPool {
     }
     return chunk;
   }
-  /// Takes a fresh chunk; kNil if there is none, or if the disk has no room for it. In the second
-  /// case `disk_error` is set to an errno value.
+  /// Takes a chunk that was never used; kNil if there is none, or if the disk has no room for it.
+  /// In the second case `disk_error` is set to an errno value.
   std::uint32_t take_fresh(int& disk_error) noexcept {
     std::uint32_t chunk = without_disk_space_.pop(Links{store_});
     if (chunk == storage::kNil) {
@@ -62,19 +62,19 @@ class ChunkPool {
     free_.push(chunk, Links{store_});
   }
 
-  /// How many chunks were ever used; they are the first ones. Relaxed: a count for statistics, and
-  /// a hint of how many chunks a caller has to look at.
+  /// How many chunks were ever used: those with the lowest numbers. Relaxed: a count for
+  /// statistics, and a hint of how many chunks a caller has to look at.
   [[nodiscard]] std::uint32_t touched() const noexcept { return fresh_.taken(); }
 
   // Checkpoints.
 
-  /// List free and open chunks, beginning with the one that is taken next. The list is empty if a
-  /// chunk is taken meanwhile.
-  [[nodiscard]] std::span<std::uint32_t> list_free(std::span<std::uint32_t> into) const noexcept {
-    return free_.list(into, Links{store_});
+  /// List the free or the open chunks, the next one to be taken first, as many as `chunks` has room
+  /// for. The list is empty if another thread takes a chunk meanwhile.
+  [[nodiscard]] std::span<std::uint32_t> list_free(std::span<std::uint32_t> chunks) const noexcept {
+    return free_.list(chunks, Links{store_});
   }
-  [[nodiscard]] std::span<std::uint32_t> list_open(std::span<std::uint32_t> into) const noexcept {
-    return open_.list(into, Links{store_});
+  [[nodiscard]] std::span<std::uint32_t> list_open(std::span<std::uint32_t> chunks) const noexcept {
+    return open_.list(chunks, Links{store_});
   }
   /// Fills the lists, before any other thread has the buffer.
   void restore(std::uint32_t touched, std::span<const std::uint32_t> free,

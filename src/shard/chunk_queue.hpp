@@ -14,20 +14,20 @@ struct ChunkState {
   std::uint32_t steps = 0;       ///< Steps in rows [deselected, ingested).
   std::uint32_t steps_without_item = 0;
   std::uint32_t generation = 0;       ///< The present generation.
-  std::uint32_t next_generation = 1;  ///< The generation after it is retired.
-  /// The generation of rows [0, restored), which a load put here: so keys from before the save stay
-  /// valid.
+  std::uint32_t next_generation = 1;  ///< The generation that retiring the chunk gives it.
+  /// The generation of rows [0, restored), which a load put here with the generation that they had
+  /// at the save, so that keys from before the save stay valid.
   std::uint32_t generation_before = 0;
   std::uint32_t restored = 0;
-  std::uint64_t turn = 0;  ///< Its turn in the eviction order (`Budget`), while it has steps.
+  std::uint64_t turn = 0;  ///< While it has steps, its place in the eviction order (`Budget`).
   std::uint32_t older = storage::kNil;
   std::uint32_t newer = storage::kNil;
-  bool closed = false;  ///< Its last bell was answered; no writer has it.
+  bool closed = false;  ///< Its writer's last bell was answered, so no writer has the chunk.
 
   [[nodiscard]] std::uint32_t generation_of(std::uint32_t row) const noexcept {
     return row < restored ? generation_before : generation;
   }
-  /// Closed and with steps, so that a remover may choose it.
+  /// Whether a remover may choose the chunk: it is closed and has steps.
   [[nodiscard]] bool filled() const noexcept { return closed && steps != 0; }
 };
 
@@ -60,18 +60,25 @@ class ChunkQueue {
     ChunkState& state = (*this)[chunk];
     state.older = youngest_;
     state.newer = storage::kNil;
-    (youngest_ == storage::kNil ? oldest_ : (*this)[youngest_].newer) = chunk;
+    link_behind(youngest_) = chunk;
     youngest_ = chunk;
   }
 
   void remove(std::uint32_t chunk) noexcept {
     --length_;
     const ChunkState& state = (*this)[chunk];
-    (state.older == storage::kNil ? oldest_ : (*this)[state.older].newer) = state.newer;
-    (state.newer == storage::kNil ? youngest_ : (*this)[state.newer].older) = state.older;
+    link_behind(state.older) = state.newer;
+    link_before(state.newer) = state.older;
   }
 
  private:
+  /// The link to the chunk behind this one; behind kNil is the oldest, before kNil the youngest.
+  [[nodiscard]] std::uint32_t& link_behind(std::uint32_t chunk) noexcept {
+    return chunk == storage::kNil ? oldest_ : (*this)[chunk].newer;
+  }
+  [[nodiscard]] std::uint32_t& link_before(std::uint32_t chunk) noexcept {
+    return chunk == storage::kNil ? youngest_ : (*this)[chunk].older;
+  }
   const std::uint32_t first_chunk_;
   std::vector<ChunkState> states_;
   std::uint32_t oldest_ = storage::kNil;

@@ -6,12 +6,12 @@
 namespace reprise::shard {
 namespace {
 
-// The turn of a chunk: its kind in the highest two bits, and its age below, so that the largest
-// turn is the oldest chunk of the best kind.
+// The rank of a chunk's front has the kind of the chunk in its highest two bits, and below them the
+// larger a number the older the chunk is. So the largest rank is that of the front to evict next.
 constexpr std::uint64_t kKind = std::uint64_t{1} << 62U;
-constexpr std::uint64_t kPartialChunk = 3 * kKind;  ///< It has lost steps.
-constexpr std::uint64_t kWholeChunk = 2 * kKind;    ///< Filled, and all front.
-constexpr std::uint64_t kFront = kKind;
+constexpr std::uint64_t kPartialChunk = 3 * kKind;  ///< The chunk has lost steps.
+constexpr std::uint64_t kWholeChunk = 2 * kKind;    ///< The chunk is filled, and all front.
+constexpr std::uint64_t kFront = kKind;             ///< Any other chunk.
 
 }  // namespace
 
@@ -28,7 +28,7 @@ DrawLimit::DrawLimit(storage::ChunkStore& store, const ChunkQueue& queue, Budget
       max_partial_(max_partial),
       counts_(limited_ || may_outdate ? std::size_t{queue.size()} * store.chunk_rows() : 0),
       uses_(limited_ || may_outdate ? queue.size() : 0),
-      turns_(limited_ || may_outdate ? queue.size() : 0) {}
+      ranks_(limited_ || may_outdate ? queue.size() : 0) {}
 
 void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   selection_.hide(leaves);
@@ -41,9 +41,9 @@ void DrawLimit::count_exhausted(std::span<const std::uint32_t> leaves) noexcept 
   for (const std::uint32_t leaf : leaves) {
     const auto [in_shard, row] = store_.place(leaf);
     Use& use = uses_[in_shard];
-    // Only two items of a chunk change its turn: its first exhausted item, even if it comes after
-    // the front, because the front may already hold steps without an item; and an item at the end
-    // of the front, which then grows.
+    // Only two items of a chunk change the rank of its front. The item at the end of the front
+    // lets the front grow. The chunk's first exhausted item, even if it comes after the front, does
+    // because the front may already hold steps without an item.
     if (++use.exhausted == 1 || row == use.front) {
       changed(first_chunk_ + in_shard);
     }
@@ -61,7 +61,7 @@ void DrawLimit::give_up(std::span<const std::uint32_t> leaves) noexcept {
 void DrawLimit::enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept {
   std::fill_n(counts_.data() + rows.first_leaf, rows.size(), 0U);
   if (queue_[rows.chunk].steps == 0 && rows.steps != 0) {
-    use(rows.chunk).age = next_age_++;  // It joins the queue at the young end.
+    use(rows.chunk).joined = joined_++;  // The chunk joins the queue at the young end.
   }
 }
 
@@ -86,8 +86,8 @@ void DrawLimit::changed(std::uint32_t chunk) noexcept {
     use.partial = partial;
     partial_ += partial ? 1U : std::size_t{0} - 1U;
   }
-  if (const std::uint64_t turn = turn_of(chunk); turns_[chunk - first_chunk_] != turn) {
-    turns_.assign(chunk - first_chunk_, turn);
+  if (const std::uint64_t rank = rank_of(chunk); ranks_[chunk - first_chunk_] != rank) {
+    ranks_.assign(chunk - first_chunk_, rank);
   }
 }
 
@@ -117,18 +117,18 @@ Memory DrawLimit::memory() const noexcept {
 }
 
 DrawLimit::Victim DrawLimit::front() const noexcept {
-  const std::uint64_t turn = turns_.largest();
-  if (turn == 0 || (turn < kWholeChunk && partial_ >= max_partial_)) {
+  const std::uint64_t rank = ranks_.largest();
+  if (rank == 0 || (rank < kWholeChunk && partial_ >= max_partial_)) {
     return {};
   }
-  const std::uint32_t chunk = first_chunk_ + turns_.largest_leaf();
+  const std::uint32_t chunk = first_chunk_ + ranks_.largest_leaf();
   return {chunk, use(chunk).front_steps};
 }
 
 void DrawLimit::publish_front() noexcept {
-  if (const bool has = front().steps != 0; has != front_published_) {
-    front_published_ = has;
-    budget_.publish_front(has);
+  if (const bool has_front = front().steps != 0; has_front != front_published_) {
+    front_published_ = has_front;
+    budget_.publish_front(has_front);
   }
 }
 
@@ -146,9 +146,9 @@ void DrawLimit::move_front(std::uint32_t chunk) noexcept {
   }
 }
 
-/// The turn of a chunk. It is 0 if the chunk has no steps or an empty front, or if the front has no
-/// exhausted item and evicting it would free no memory.
-std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
+/// The rank of a chunk's front. It is 0 if the chunk has no steps or an empty front, or if the
+/// front has no exhausted item and evicting it would free no memory.
+std::uint64_t DrawLimit::rank_of(std::uint32_t chunk) const noexcept {
   const Use& use = this->use(chunk);
   const ChunkState& state = queue_[chunk];
   const bool whole = state.closed && use.front == state.ingested;
@@ -157,7 +157,7 @@ std::uint64_t DrawLimit::turn_of(std::uint32_t chunk) const noexcept {
     return 0;
   }
   return (is_partial(chunk) ? kPartialChunk : (whole ? kWholeChunk : kFront)) +
-         (kKind - 1 - use.age);
+         (kKind - 1 - use.joined);
 }
 
 }  // namespace reprise::shard

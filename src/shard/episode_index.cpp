@@ -5,9 +5,9 @@
 namespace reprise::shard {
 namespace {
 
-/// Entries of the table: twice the most runs that are possible. The worst case is runs of one step.
-/// Each is followed by a row without an item, or by a run of the next block, which happens at most
-/// twice in a chunk.
+/// How many entries the table has: at least twice as many as there can be runs. At worst each run
+/// has one step. Then a row without an item follows each run or, at most twice in a chunk, a run
+/// of the next block.
 std::size_t capacity(std::uint32_t chunks, std::uint32_t chunk_rows) noexcept {
   return std::bit_ceil(std::size_t{chunks} * (std::size_t{chunk_rows} + 2));
 }
@@ -36,8 +36,8 @@ std::uint32_t EpisodeIndex::hash_of(std::uint64_t episode, std::uint64_t block) 
   return static_cast<std::uint32_t>(bits ^ (bits >> 33U));
 }
 
-/// Calls `each` with slot and hash of every run that begins in rows [begin, end). `last` is the run
-/// of the last item before these rows, and afterwards that of the last item in them.
+/// Calls each(slot, hash) for every run that begins in rows [begin, end). `last` is the run of the
+/// last item before these rows; it becomes that of the last item in them.
 template <class Each>
 void EpisodeIndex::for_each_run(std::uint32_t chunk, std::uint32_t begin, std::uint32_t end,
                                 Run& last, Each each) noexcept {
@@ -67,8 +67,8 @@ void EpisodeIndex::enter(const Rows& rows, std::span<const SelectorSummary> /*ot
                });
 }
 
-/// Moves displaced entries back into the hole, so that probing needs no tombstones (Knuth, "The Art
-/// of Computer Programming", volume 3, algorithm 6.4R).
+/// Erases the chunk's entries. Entries behind a hole move back into it, so that probing needs no
+/// tombstones (Knuth, "The Art of Computer Programming", volume 3, algorithm 6.4R).
 void EpisodeIndex::retire(std::uint32_t chunk, std::uint32_t ingested) noexcept {
   Run last;
   for_each_run(chunk, 0, ingested, last, [this](std::uint32_t slot, std::uint32_t hash) {

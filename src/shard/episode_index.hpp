@@ -17,20 +17,20 @@ namespace reprise::shard {
 /// Finds the first row of an item by its episode and position.
 ///
 /// Consecutive steps of an episode lie in consecutive rows of a chunk, so one entry stands for a
-/// whole run of steps. Positions are cut into blocks of as many as a chunk has rows, and a run ends
-/// with its episode, its chunk or its block. So a run is found by episode and block. Entries stay
-/// until the chunk is retired.
+/// whole run of steps. Positions are divided into blocks of as many positions as a chunk has rows.
+/// A run ends with its episode, its chunk or its block, so it is found by its episode and block.
+/// Entries stay until the chunk is retired.
 ///
 /// An open-addressing hash table of fixed size with linear probing, at most about half full.
 /// Externally synchronised by the shard's lock.
 class EpisodeIndex final : public RowIndex {
  public:
-  /// For the `chunks` chunks that begin with `first_chunk`. If not `enabled`, nothing is kept, no
-  /// memory is taken and no event has to be told.
+  /// For chunks [first_chunk, first_chunk + chunks). If not `enabled`, the index keeps nothing and
+  /// takes no memory.
   EpisodeIndex(storage::ChunkStore& store, std::uint32_t first_chunk, std::uint32_t chunks,
                bool enabled);
 
-  [[nodiscard]] bool on() const noexcept { return enabled_; }
+  [[nodiscard]] bool enabled() const noexcept { return enabled_; }
 
   /// O(rows), because it reads their headers.
   void enter(const Rows& rows, std::span<const SelectorSummary> others) noexcept override;
@@ -68,14 +68,14 @@ class EpisodeIndex final : public RowIndex {
     return std::nullopt;
   }
 
-  /// Calls each(place, position, rows) for every run of an episode's items whose positions are in
-  /// this block: the place and the position of its first row, and how many of the rows below
-  /// end_of(chunk) belong to it. Rows without an item may be among them. Returns whether there is
-  /// any run. O(log rows) for each, and O(rows without an item that follow each other).
+  /// Calls each(place, position, rows) for every run of the episode in this block of positions: the
+  /// place and position of the run's first row, and how many rows it has below end_of(chunk). Rows
+  /// without an item may be among them. Returns whether there is such a run. O(log rows) for each
+  /// run, and O(rows of the longest stretch without an item).
   template <class End, class Each>
   bool for_each_run_of(std::uint64_t episode, std::uint64_t block, End end_of, Each each) noexcept {
     const std::uint32_t hash = hash_of(episode, block);
-    bool any = false;
+    bool found = false;
     for (std::size_t at = hash & mask_; entries_[at].slot_plus_one != 0; at = next(at)) {
       const storage::Place first = store_.place(entries_[at].slot_plus_one - 1);
       if (entries_[at].hash != hash) {
@@ -85,17 +85,18 @@ class EpisodeIndex final : public RowIndex {
       const std::uint64_t position = run.position();
       const std::uint32_t rows = store_.chunk_rows();
       if (run.episode == episode && position / rows == block) {
-        const auto left = static_cast<std::uint32_t>(rows - position % rows);
-        const std::uint32_t most = std::min(end_of(first.chunk), first.row + left);
-        each(first, position, rows_of(first, episode, most));
-        any = true;
+        const auto rows_of_block = static_cast<std::uint32_t>(rows - position % rows);
+        const std::uint32_t end = std::min(end_of(first.chunk), first.row + rows_of_block);
+        each(first, position, count_rows(first, episode, end));
+        found = true;
       }
     }
-    return any;
+    return found;
   }
 
-  /// Calls each(place) for every item of an episode whose row is below end_of(chunk), in any order,
-  /// and for some of them twice. O(rows of the shard).
+  /// Calls each(place) for every item of an episode whose row is below end_of(chunk), in any order.
+  /// An item may come twice, because each run is followed to the end of its episode. O(rows of the
+  /// shard).
   template <class End, class Each>
   void for_each_item_of(std::uint64_t episode, End end_of, Each each) noexcept {
     for (std::size_t at = 0; at < entries_.size(); ++at) {
@@ -104,7 +105,7 @@ class EpisodeIndex final : public RowIndex {
       }
       storage::Place place = store_.place(entries_[at].slot_plus_one - 1);
       const float* const priorities = store_.priorities(place.chunk);
-      // Rows without an item have no header of their own.
+      // Rows without an item have no header, so they are passed over.
       for (const std::uint32_t end = end_of(place.chunk);
            place.row < end &&
            (!storage::is_item(priorities[place.row]) || header(place).episode == episode);
@@ -133,11 +134,11 @@ class EpisodeIndex final : public RowIndex {
     std::memcpy(&header, store_.row(place.chunk, place.row), sizeof(header));
     return header;
   }
-  /// How many rows from this item's on, and below `end`, are of its episode. The rows of an episode
-  /// follow each other in a chunk; one without an item, which has no header of its own, is taken
-  /// for one of the episode before it.
-  [[nodiscard]] std::uint32_t rows_of(storage::Place first, std::uint64_t episode,
-                                      std::uint32_t end) noexcept {
+  /// How many rows of this episode there are from row `first` on and below row `end`. The rows of
+  /// an episode follow each other in a chunk. A row without an item has no header, and counts as
+  /// one of the episode before it.
+  [[nodiscard]] std::uint32_t count_rows(storage::Place first, std::uint64_t episode,
+                                         std::uint32_t end) noexcept {
     const float* const priorities = store_.priorities(first.chunk);
     std::uint32_t inside = first.row;
     while (end - inside > 1) {
@@ -146,7 +147,11 @@ class EpisodeIndex final : public RowIndex {
       while (!storage::is_item(priorities[item.row])) {
         --item.row;
       }
-      (header(item).episode == episode ? inside : end) = middle;
+      if (header(item).episode == episode) {
+        inside = middle;
+      } else {
+        end = middle;
+      }
     }
     return end - first.row;
   }

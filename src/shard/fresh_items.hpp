@@ -15,11 +15,11 @@
 
 namespace reprise::shard {
 
-/// The fresh items of a shard, which were never drawn, in a queue: the chunks in the order in which
-/// they got their first such item, and each chunk row by row.
+/// The fresh items of a shard, those that were never drawn, in a queue. Chunks are queued in the
+/// order in which they got their first fresh item, and the items of a chunk row by row.
 ///
-/// A chunk is in the queue while it has rows that the queue has not reached, unless it has no
-/// steps. Nothing is kept before `track` is called.
+/// A chunk is in the queue while it has steps and rows that `take` has not reached. Nothing is kept
+/// before `track` is called.
 ///
 /// Externally synchronised by the shard's lock. Calls are O(1) amortised per row or item.
 class FreshItems final : public RowIndex {
@@ -27,10 +27,10 @@ class FreshItems final : public RowIndex {
   FreshItems(storage::ChunkStore& store, const ChunkQueue& queue, std::uint32_t first_chunk)
       : store_(store), queue_(queue), first_chunk_(first_chunk) {}
 
-  [[nodiscard]] bool on() const noexcept { return !links_.empty(); }
+  [[nodiscard]] bool enabled() const noexcept { return !links_.empty(); }
   /// Items that are ingested from now on are fresh. Throws `std::bad_alloc`, with nothing changed.
   void track() {
-    if (!on()) {
+    if (!enabled()) {
       base::LazyArray<std::uint8_t> fresh(std::size_t{queue_.size()} * store_.chunk_rows());
       links_.resize(queue_.size());
       fresh_ = std::move(fresh);
@@ -38,7 +38,7 @@ class FreshItems final : public RowIndex {
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  // Events, which are told only after `track`.
+  // Events; the index is told them only after `track`.
 
   void enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept override {
     const float* const priorities = store_.priorities(rows.chunk);
@@ -74,19 +74,19 @@ class FreshItems final : public RowIndex {
     return {links_.size() * store_.chunk_rows(), links_.size() * sizeof(QueueLink)};
   }
 
-  /// Takes items from the front of the queue, as many as there is room for their leaves. They are
-  /// not fresh any more. Returns how many it took.
+  /// Takes items from the front of the queue, as many as `leaves` has room for, and writes their
+  /// leaves. They are not fresh any more. Returns how many it took.
   std::size_t take(std::span<std::uint32_t> leaves) noexcept {
     std::size_t taken = 0;
     while (taken < leaves.size() && oldest_ != storage::kNil) {
       const std::uint32_t chunk = oldest_;
-      QueueLink& own = link(chunk);
-      for (; own.next < queue_[chunk].ingested && taken < leaves.size(); ++own.next) {
-        leaves[taken] = leaf(chunk, own.next);
-        taken += fresh(chunk, own.next);
-        forget(leaf(chunk, own.next));
+      std::uint32_t& row = link(chunk).next_row;
+      for (; row < queue_[chunk].ingested && taken < leaves.size(); ++row) {
+        leaves[taken] = leaf(chunk, row);
+        taken += fresh(chunk, row);  // 0 keeps the place in `leaves` for the next row.
+        forget(leaf(chunk, row));
       }
-      if (own.next == queue_[chunk].ingested) {
+      if (row == queue_[chunk].ingested) {
         remove(chunk);
       }
     }
@@ -95,7 +95,7 @@ class FreshItems final : public RowIndex {
 
  private:
   struct QueueLink {
-    std::uint32_t next = 0;  ///< The next row that the queue takes.
+    std::uint32_t next_row = 0;  ///< The next row that `take` looks at.
     std::uint32_t older = storage::kNil;
     std::uint32_t newer = storage::kNil;
     bool queued = false;
@@ -114,16 +114,23 @@ class FreshItems final : public RowIndex {
     size_ -= fresh_[leaf];
     fresh_[leaf] = 0;
   }
-  void append(std::uint32_t chunk, std::uint32_t next) noexcept {
-    link(chunk) = {next, youngest_, storage::kNil, true};
-    (youngest_ == storage::kNil ? oldest_ : link(youngest_).newer) = chunk;
+  void append(std::uint32_t chunk, std::uint32_t next_row) noexcept {
+    link(chunk) = {next_row, youngest_, storage::kNil, /*queued=*/true};
+    link_behind(youngest_) = chunk;
     youngest_ = chunk;
   }
   void remove(std::uint32_t chunk) noexcept {
     const QueueLink own = link(chunk);
-    (own.older == storage::kNil ? oldest_ : link(own.older).newer) = own.newer;
-    (own.newer == storage::kNil ? youngest_ : link(own.newer).older) = own.older;
+    link_behind(own.older) = own.newer;
+    link_before(own.newer) = own.older;
     link(chunk) = {};
+  }
+  /// The link to the chunk behind this one; behind kNil is the oldest, before kNil the youngest.
+  [[nodiscard]] std::uint32_t& link_behind(std::uint32_t chunk) noexcept {
+    return chunk == storage::kNil ? oldest_ : link(chunk).newer;
+  }
+  [[nodiscard]] std::uint32_t& link_before(std::uint32_t chunk) noexcept {
+    return chunk == storage::kNil ? youngest_ : link(chunk).older;
   }
 
   storage::ChunkStore& store_;

@@ -11,13 +11,10 @@
 
 namespace reprise::shard {
 
-/// Hints of what a shard holds, as of the last release of its lock, for threads without the lock.
-/// Any thread reads; the holder of the lock publishes.
-///
 /// Relaxed throughout, because stale hints are harmless. A stale summary changes how draws are
 /// allotted, but not a reported probability, which is computed from the shares that were really
-/// used. Initial priorities need no exact maximum. A thread that needs exact counts, or must not
-/// miss a bell, takes the lock.
+/// used. For the initial priority of a new item no exact maximum is needed. A thread that needs
+/// exact counts, or must not miss a bell, takes the lock.
 class Hints {
  public:
   /// A value that is written only when it changes, so that readers keep its cache line.

@@ -11,7 +11,7 @@ namespace reprise::shard {
 namespace {
 
 /// How many leaves `update_all` updates at a time.
-constexpr std::size_t kBlock = 512;
+constexpr std::size_t kLeavesAtATime = 512;
 
 std::uint32_t count(std::span<const float> priorities, float mark) noexcept {
   return static_cast<std::uint32_t>(std::count(priorities.begin(), priorities.end(), mark));
@@ -76,7 +76,7 @@ void LockedShard::ingest_chunk(const storage::News& news,
     const Rows rows{chunk, state.ingested, published, steps, leaf(chunk, state.ingested)};
     notify_indices([&](auto& index) { index.enter(rows, others); });
     if (state.steps == 0) {
-      // All earlier steps have been deselected, so no step before the new run is left.
+      // All earlier steps were deselected; rows without a step may still lie before the new ones.
       state.deselected = state.ingested;
       if (steps != 0) {
         state.turn = turn;
@@ -101,19 +101,19 @@ void LockedShard::ingest_chunk(const storage::News& news,
   }
 }
 
-/// Hides items that have become outdated until their steps are evicted.
+/// Hides items that have become outdated, until their steps are evicted.
 void LockedShard::drop_outdated() noexcept {
   std::array<std::uint32_t, kItemsAtATime>
       leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  while (const std::size_t taken = versions_.on() ? versions_.take(leaves) : 0) {
+  while (const std::size_t count = versions_.enabled() ? versions_.find_outdated(leaves) : 0) {
     hints_stale_ = true;
-    const auto end = std::remove_if(leaves.begin(), leaves.begin() + taken,
+    const auto end = std::remove_if(leaves.begin(), leaves.begin() + count,
                                     [&](std::uint32_t leaf) { return limit_.exhausted(leaf); });
     const std::span<const std::uint32_t> dropped(leaves.begin(), end);
     selection_.drop(dropped);
     limit_.give_up(dropped);
-    for (std::size_t i = 0; fresh_.on() && i < dropped.size(); ++i) {
-      fresh_.removed(dropped[i], false);
+    for (std::size_t i = 0; fresh_.enabled() && i < dropped.size(); ++i) {
+      fresh_.removed(dropped[i], /*exhausted=*/false);
     }
     outdated_ += dropped.size();
   }
@@ -143,26 +143,26 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
   REPRISE_ASSERT(state.steps != 0);
   std::uint32_t end = state.ingested;
   std::uint32_t without_item = state.steps_without_item;
-  const std::size_t passed = std::min<std::size_t>(steps, state.steps);
-  if (passed < state.steps) {
+  const std::size_t leaving = std::min<std::size_t>(steps, state.steps);
+  if (leaving < state.steps) {
     const float* const priorities = store_.priorities(chunk);
-    std::size_t left = passed;
-    for (end = state.deselected; left != 0; ++end) {
-      left -= priorities[end] == storage::kNotAStep ? 0 : 1;
+    std::size_t passed = 0;
+    for (end = state.deselected; passed != leaving; ++end) {
+      passed += priorities[end] == storage::kNotAStep ? 0U : 1U;
     }
     if (without_item != 0) {
       without_item =
           count({priorities + state.deselected, priorities + end}, storage::kStepWithoutItem);
     }
   }
-  const Rows rows{chunk, state.deselected, end, passed, leaf(chunk, state.deselected)};
+  const Rows rows{chunk, state.deselected, end, leaving, leaf(chunk, state.deselected)};
   notify_indices([&](auto& index) { index.leave(rows); });
   state.deselected = end;
-  state.steps -= static_cast<std::uint32_t>(passed);
+  state.steps -= static_cast<std::uint32_t>(leaving);
   state.steps_without_item -= without_item;
-  steps_ -= passed;
+  steps_ -= leaving;
   steps_without_item_ -= without_item;
-  evicted_ += passed;
+  evicted_ += leaving;
   notify_indices([&](auto& index) { index.changed(chunk); });
   if (state.steps == 0) {
     queue_.remove(chunk);
@@ -172,11 +172,11 @@ std::size_t LockedShard::deselect(std::uint32_t chunk, std::size_t steps) noexce
       retire(chunk);
     }
   }
-  return passed;
+  return leaving;
 }
 
-/// Retires a chunk, which is closed and has no steps, so no writer has it and no new draw can pin
-/// it (I2).
+/// Retires a chunk that is closed and has no steps, so that no writer has the chunk and no new draw
+/// can pin it (I2).
 void LockedShard::retire(std::uint32_t chunk) noexcept {
   ChunkState& state = queue_[chunk];
   notify_indices([&](auto& index) { index.retire(chunk, state.ingested); });
@@ -185,8 +185,9 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   state.generation = generation;
   state.next_generation = generation + 1;
   storage::Chunk& shared = store_.chunk(chunk);
-  // Relaxed: the next writer sees these stores through the free list (F1), and through the last
-  // unpin (W1) if that frees the chunk; the next ingester sees them through that writer's bell.
+  // Relaxed: the next writer of the chunk sees these stores through the free list (F1), and if the
+  // last unpin frees the chunk, through that (W1). The next ingester sees them through that
+  // writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
   shared.bell.turn.set(storage::kNoTurn);
   store_.note_frames(chunk, 0, 0);
@@ -241,8 +242,8 @@ Drawn LockedShard::draw_items(std::size_t selector, const Slots& slots) noexcept
   return {live, fill_slots(slots.sub(0, live))};
 }
 
-/// Drops the leaves of items of weight 0, which are never drawn (I4), in place; returns how many
-/// are left.
+/// Moves the leaves of items with a weight above 0 to the front and returns how many there are;
+/// items of weight 0 are never drawn (I4).
 std::size_t LockedShard::drop_weightless(std::size_t selector,
                                          std::span<std::uint32_t> leaves) const noexcept {
   const ShardSelector& own = selection_[selector];
@@ -280,7 +281,7 @@ std::size_t LockedShard::fill_slots(const Slots& slots) noexcept {
     const ChunkState& state = queue_[place.chunk];
     REPRISE_ASSERT(place.row >= state.deselected && place.row < state.ingested);
     keys[i] = ItemKey::make(slot, state.generation_of(place.row), tag_);
-    // Draws are nearly sorted, so one pin usually serves several draws of one chunk in a row.
+    // Draws are nearly sorted, so one pin usually serves several consecutive draws from one chunk.
     if (!pinned.empty()) {
       pinned[pins] = place.chunk;
       pins += place.chunk != last ? 1U : 0U;
@@ -288,21 +289,21 @@ std::size_t LockedShard::fill_slots(const Slots& slots) noexcept {
     }
   }
   pin(pinned.first(pins));
-  hints_stale_ = hints_stale_ || fresh_.on();
+  hints_stale_ = hints_stale_ || fresh_.enabled();
   notify_indices([&](auto& index) { index.drawn(places.first(keys.size()), leaves); });
   return pins;
 }
 
 std::optional<ItemKey> LockedShard::find(std::uint64_t episode, std::uint64_t position) noexcept {
-  if (!episodes_.on()) {
+  if (!episodes_.enabled()) {
     return std::nullopt;
   }
   const std::optional<storage::Place> place =
-      episodes_.find(episode, position, [this](storage::Place found) { return holds_item(found); });
+      episodes_.find(episode, position, [this](storage::Place at) { return holds_item(at); });
   return place ? std::optional(key(leaf(place->chunk, place->row))) : std::nullopt;
 }
 
-/// The sums may include rows that have left and rows without an item, because they weigh nothing.
+/// Rows that were deselected and rows without an item may be in the sums, as they weigh nothing.
 bool LockedShard::add_up(std::size_t selector, std::uint64_t block, EpisodeSums& sums) noexcept {
   return episodes_.for_each_run_of(
       sums.episode, block, [this](std::uint32_t chunk) { return queue_[chunk].ingested; },
@@ -317,9 +318,8 @@ bool LockedShard::add_up(std::size_t selector, std::uint64_t block, EpisodeSums&
 
 std::optional<storage::Place> LockedShard::find(ItemKey key) const noexcept {
   const storage::Place place = store_.place(key.slot());
-  const bool there =
-      key.generation() == queue_[place.chunk].generation_of(place.row) && holds_item(place);
-  return there ? std::optional(place) : std::nullopt;
+  const bool current = key.generation() == queue_[place.chunk].generation_of(place.row);
+  return current && holds_item(place) ? std::optional(place) : std::nullopt;
 }
 
 float LockedShard::stored(std::size_t selector, ItemKey key) const noexcept {
@@ -341,8 +341,8 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
     live += in_selectors(keys[i]) ? 1U : 0U;
   }
   ShardSelector& own = selection_[selector];
-  // Exhausted and removed items weigh 0, as do rows without an item, which only a key that the
-  // buffer never gave can name. So there is something to drop only if some weight is 0.
+  // Exhausted and removed items weigh 0. So do rows without an item, which only a key that the
+  // buffer never gave can name. So leaves have to be dropped only if one of them weighs 0.
   if (!own.all_positive(leaves.first(live))) {
     live = drop_non_items(leaves.first(live), weights);
   }
@@ -353,9 +353,10 @@ std::size_t LockedShard::update(std::size_t selector, std::span<const ItemKey> k
 
 void LockedShard::update_all(std::size_t selector, float weight) noexcept {
   hints_stale_ = true;
-  std::array<float, kBlock> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<float, kLeavesAtATime> weights;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   weights.fill(weight);
-  std::array<std::uint32_t, kBlock> leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  std::array<std::uint32_t, kLeavesAtATime>
+      leaves;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::size_t count = 0;
   const auto flush = [&] {
     selection_[selector].update(std::span(leaves).first(count), std::span(weights).first(count));
@@ -365,10 +366,10 @@ void LockedShard::update_all(std::size_t selector, float weight) noexcept {
     const float* const priorities = store_.priorities(c);
     for (std::uint32_t row = queue_[c].deselected; row < queue_[c].ingested; ++row) {
       leaves[count] = leaf(c, row);
-      const bool counts = storage::is_item(priorities[row]) && !limit_.exhausted(leaves[count]) &&
-                          !removed_.has(leaves[count]);
-      count += counts ? 1U : 0U;
-      if (count == kBlock) {
+      const bool drawable = storage::is_item(priorities[row]) && !limit_.exhausted(leaves[count]) &&
+                            !removed_.has(leaves[count]);
+      count += drawable ? 1U : 0U;
+      if (count == kLeavesAtATime) {
         flush();
       }
     }
@@ -413,16 +414,16 @@ void LockedShard::remove(storage::Place place) noexcept {
   notify_indices([&](auto& index) { index.removed(item, exhausted); });
 }
 
-/// Drops leaves that are exhausted or no items, with their weights, in place; returns how many are
-/// left.
+/// Moves the leaves of items that can be drawn, with their weights, to the front; returns how many
+/// there are.
 std::size_t LockedShard::drop_non_items(std::span<std::uint32_t> leaves,
                                         std::span<float> weights) noexcept {
   std::size_t items = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     leaves[items] = leaves[i];
     weights[items] = weights[i];
-    const bool counts = holds_item(place(leaves[i])) && !limit_.exhausted(leaves[i]);
-    items += counts ? 1U : 0U;
+    const bool drawable = holds_item(place(leaves[i])) && !limit_.exhausted(leaves[i]);
+    items += drawable ? 1U : 0U;
   }
   return items;
 }
@@ -436,7 +437,7 @@ void LockedShard::publish_hints() noexcept {
   if (limit_.limited()) {
     hints_.draws_left.set(limit_.draws_left(steps_ - steps_without_item_));
   }
-  if (limit_.on()) {
+  if (limit_.enabled()) {
     limit_.publish_front();
   }
   hints_.outdated.set(versions_.outdated());
@@ -449,9 +450,13 @@ void LockedShard::publish_hints() noexcept {
 }
 
 Counters LockedShard::counters() const noexcept {
-  Counters counters{ingested_, evicted_, outdated_, 0, 0, pool_.touched(), {}};
+  Counters counters{.ingested_steps = ingested_,
+                    .evicted_steps = evicted_,
+                    .outdated_items = outdated_,
+                    .chunks_touched = pool_.touched(),
+                    .indices = {}};
   notify_indices([&](const auto& index) { counters.indices += index.memory(); });
-  // Relaxed throughout: statistics of words that other threads may be changing.
+  // Relaxed throughout: only statistics, of words that other threads may be changing.
   for (std::uint32_t i = 0; i < counters.chunks_touched; ++i) {
     const storage::Chunk& chunk = store_.chunk(first_chunk_ + i);
     counters.retired_pinned += chunk.pins.retired() ? 1U : 0U;

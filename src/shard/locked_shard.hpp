@@ -36,11 +36,11 @@ struct Extras {
   bool episode_index = false;
   bool may_outdate = false;  ///< Whether items may become outdated (`PolicyVersions`).
 
-  /// Whether the shard may have items that cannot be drawn any more, besides removed ones.
+  /// Whether items may become exhausted, other than by being removed.
   [[nodiscard]] bool may_exhaust() const noexcept { return draws_per_item != 0 || may_outdate; }
 };
 
-/// Sums of weights of an episode's items: of those up to a position, and of those after it.
+/// The sums of the weights of an episode's items up to a position, and of its items after that.
 struct EpisodeSums {
   std::uint64_t episode;
   std::uint64_t position;
@@ -48,11 +48,11 @@ struct EpisodeSums {
   double after;
 };
 
-/// Counters of one shard. Those of steps and items never fall; the others are of one moment.
+/// Counters of one shard. Counts of steps and items never fall; the other counts are of one moment.
 struct Counters {
   std::uint64_t ingested_steps = 0;
   std::uint64_t evicted_steps = 0;
-  std::uint64_t outdated_items = 0;  ///< Not counted if they were exhausted before.
+  std::uint64_t outdated_items = 0;  ///< Items that became outdated before they were exhausted.
   std::size_t retired_pinned = 0;
   std::size_t queued_chunks = 0;
   std::size_t chunks_touched = 0;
@@ -60,11 +60,11 @@ struct Counters {
 };
 
 /// The part of a shard under its lock: its chunks in the eviction order, and the indices of their
-/// rows, which it tells of every event (`RowIndex`). Externally synchronised: `Shard::locked`
-/// returns it to the holder of the lock.
+/// rows, which are told every event (`RowIndex`). Externally synchronised: `Shard::locked` returns
+/// it to the holder of the lock.
 ///
 /// A step without an item (`storage::kStepWithoutItem`) is counted and evicted like any other; its
-/// weight is 0. The step of a removed item stays as well, as other windows may read its row.
+/// weight is 0. The step of a removed item is not evicted early, as other windows may read its row.
 ///
 /// Invariants:
 ///  - [deselected, ingested) of a chunk's rows are in the selectors; its `steps` counts the steps
@@ -88,47 +88,48 @@ class LockedShard {
               const Remover& remover, const Extent& extent, std::uint32_t tag,
               const Extras& extras);
 
-  /// Ingests at most `max_chunks` chunks that have rung, and evicts while the buffer is over its
-  /// capacity from the victims that `Victims` chooses, if they are in this shard. It stops at
-  /// `Budget::max_excess`, where other shards have to evict. `others`: one summary per selector
-  /// with the maxima over all shards. True if chunks were left for the next call. The next stop of
-  /// the data path is `draw`.
+  /// Ingests at most `max_chunks` chunks that have rung. While the buffer is over its capacity, it
+  /// also evicts from the victims that `Victims` chooses, if they are in this shard. If other
+  /// shards have to evict, it stops once the excess is above `Budget::max_excess`. `others`: one
+  /// summary per selector with the maxima over all shards. Returns whether chunks were left for the
+  /// next call. The next stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
-  /// Evicts while the buffer is over its capacity. With `others_busy`, also steps that should
-  /// outlive those of other shards, because their locks are taken.
+  /// Evicts while the buffer is over its capacity. `others_busy`: the locks of other shards are
+  /// taken, so this shard also evicts steps although other shards have older ones.
   void evict(bool others_busy = false) noexcept;
 
   /// Publishes hints if something may have changed. Called before each release of the lock.
   void publish_hints() noexcept;
 
-  /// Draws an item for each target, in [0, 1) of the total, and pins their chunks, if the slots
-  /// have room for pins, which keeps their rows for `Gather::items`, the next stop of the data
-  /// path. Targets are overwritten. Nothing is drawn if the total is 0.
+  /// Draws an item for each target, a position in [0, 1) of the total weight. If the slots have
+  /// room for pins, it pins the items' chunks, so that their rows stay for `Gather::items`, the
+  /// next stop of the data path. Overwrites the targets. Draws nothing if the total is 0.
   Drawn draw(std::size_t selector, std::span<double> targets, const Slots& slots) noexcept;
 
-  /// Writes the keys of the items in `count` of the shard's chunks, from number `first` on, but for
-  /// exhausted and removed ones; returns how many. `keys` has room for all their rows.
+  /// Writes the keys of all items that can be drawn in `count` chunks of the shard, from its chunk
+  /// number `first` on; returns how many. `keys` has room for all rows of these chunks.
   std::size_t list_items(std::uint32_t first, std::uint32_t count, ItemKey* keys) const noexcept;
-  /// Draws the items whose keys the slots have, each once, but for those that are gone or weigh
-  /// nothing, into the first slots.
+  /// Draws each item whose key is in the slots once, into the first slots. Skips items that are
+  /// gone or weigh nothing.
   Drawn draw_items(std::size_t selector, const Slots& slots) noexcept;
 
   /// Items that are ingested from now on are fresh until they are drawn. Throws std::bad_alloc.
   void track_fresh() { fresh_.track(); }
-  /// Draws fresh items, the oldest first, as many as there are slots, or all if there are fewer.
-  /// Items that weigh nothing are left out, and are not fresh any more either.
+  /// Draws fresh items, the oldest first: as many as there are slots, or all if there are fewer.
+  /// Skips items that weigh nothing, which then are not fresh any more either.
   Drawn draw_fresh(std::size_t selector, const Slots& slots) noexcept;
 
-  /// Sets weights of items by key, and skips stale keys, and exhausted and removed items. Returns
-  /// how many keys were applied. `leaves` is scratch; weights are compacted in place. The last stop
-  /// of an update.
+  /// Sets weights of items by key; skips stale keys, and exhausted and removed items. Returns how
+  /// many keys were applied. `leaves` is scratch, and `weights` is overwritten. The last stop of an
+  /// update.
   std::size_t update(std::size_t selector, std::span<const ItemKey> keys, std::span<float> weights,
                      std::span<std::uint32_t> leaves) noexcept;
 
   /// Sets the weight of every item that is neither exhausted nor removed.
   void update_all(std::size_t selector, float weight) noexcept;
 
-  /// Items below this version of the policy are not drawn any more. O(log items) for each of them.
+  /// Items below this version of the policy are not drawn any more. O(log items) for each such
+  /// item.
   void raise_oldest(std::int64_t version) noexcept {
     versions_.raise_oldest(version);
     drop_outdated();
@@ -137,22 +138,22 @@ class LockedShard {
   /// Evicts every step that was ingested.
   void clear() noexcept;
 
-  /// Removes items for good, which are neither drawn nor found any more; their keys are stale.
+  /// Removes items for good: they are neither drawn nor found any more, and their keys are stale.
   /// `remove_episode` needs the episode index. Both return how many items they removed. O(log
   /// items) for each item, and O(rows) for an episode.
   std::size_t remove(std::span<const ItemKey> keys) noexcept;
   std::size_t remove_episode(std::uint64_t episode) noexcept;
 
-  /// The key of the item that begins with this step, if it is in this shard and the index is
-  /// enabled.
+  /// The key of the item that begins with this step, if the item is in this shard and the episode
+  /// index is enabled.
   [[nodiscard]] std::optional<ItemKey> find(std::uint64_t episode, std::uint64_t position) noexcept;
 
   /// Adds to `sums` the weights of this shard's items of the episode whose positions are in this
-  /// block of the episode index; false if the index has none. Only with the index.
+  /// block of the episode index. Returns false if the index has no such items. Needs the index.
   bool add_up(std::size_t selector, std::uint64_t block, EpisodeSums& sums) noexcept;
 
-  /// The place of the item with this key, if it was neither evicted nor removed; it may be
-  /// exhausted. The key's slot must be one of this shard.
+  /// The place of the item with this key, unless the item was evicted or removed. Also of an
+  /// exhausted item. The key's slot must be one of this shard.
   [[nodiscard]] std::optional<storage::Place> find(ItemKey key) const noexcept;
   /// How many rows of the chunk, from its first on, were ingested.
   [[nodiscard]] std::uint32_t ingested(std::uint32_t chunk) const noexcept {
@@ -160,12 +161,12 @@ class LockedShard {
   }
 
   /// What a selector stores of the item with this key (`ShardSelector::store`): its weight in the
-  /// units of `update`. NaN if it is gone or exhausted.
+  /// units of `update`. NaN if the item is gone or exhausted.
   [[nodiscard]] float stored(std::size_t selector, ItemKey key) const noexcept;
   /// Items that can be drawn.
   [[nodiscard]] std::size_t items() const noexcept {
-    // If exhausted items are counted, they include the removed ones.
-    return steps_ - steps_without_item_ - (limit_.on() ? limit_.exhausted() : removed_.size());
+    // If exhausted items are counted, removed items are among them.
+    return steps_ - steps_without_item_ - (limit_.enabled() ? limit_.exhausted() : removed_.size());
   }
 
   // The parts of a draw from all shards at one moment (`SnapshotDraw`): choose leaves, then pin
@@ -188,8 +189,8 @@ class LockedShard {
     return ItemKey::make(first_slot() + leaf, queue_[chunk].generation_of(row), tag_);
   }
   /// Writes the keys and places of the items of these leaves, pins their chunks, and tells the
-  /// indices. Draws in a row from one chunk share a pin. Returns how many pins were taken.
-  /// Overwrites the leaves.
+  /// indices that the items were drawn. Consecutive draws from one chunk share a pin. Returns how
+  /// many pins were taken. Overwrites the leaves.
   std::size_t fill_slots(const Slots& slots) noexcept;
   /// Pins each of these chunks once.
   void pin(std::span<const std::uint32_t> chunks) noexcept {
@@ -202,11 +203,11 @@ class LockedShard {
 
   /// Writes the image of this moment. O(items).
   void store(ShardImage& image) noexcept;
-  /// Pins a chunk of an image; false if it was evicted since.
+  /// Pins a chunk of an image. Returns false if the chunk was evicted since.
   [[nodiscard]] bool pin_stored(const ChunkImage& image) noexcept;
   /// Fills a shard that was never used, before any other thread has the buffer. Rows, priorities
-  /// and item numbers of the chunks have to be in place, and the image has to be valid: each chunk
-  /// once, and each with a step that has not been deselected.
+  /// and item numbers of the chunks have to be in place. The image has to be valid: it has each
+  /// chunk at most once, and each with a step that has not been deselected.
   void restore(const ShardImage& image, std::span<const SelectorSummary> others) noexcept;
 
   /// For statistics.
@@ -215,7 +216,7 @@ class LockedShard {
  private:
   friend struct Audit;  // The tests' audit.
 
-  /// Tells an event to every index that is on. `event` is a call of an index.
+  /// Calls event(index) for every index that is enabled.
   template <class Event>
   void notify_indices(const Event& event) noexcept {
     notify_indices(*this, event);
@@ -226,18 +227,18 @@ class LockedShard {
   }
   template <class Self, class Event>
   static void notify_indices(Self& self, const Event& event) noexcept {
-    const auto one = [&](auto& index) {
-      if (index.on()) {
+    const auto notify = [&](auto& index) {
+      if (index.enabled()) {
         event(index);
       }
     };
-    one(self.selection_);
-    one(self.removed_);
-    one(self.limit_);
-    one(self.episodes_);
-    one(self.fresh_);
-    one(self.versions_);
-    one(self.victims_);
+    notify(self.selection_);
+    notify(self.removed_);
+    notify(self.limit_);
+    notify(self.episodes_);
+    notify(self.fresh_);
+    notify(self.versions_);
+    notify(self.victims_);
   }
 
   void ingest_chunk(const storage::News& news, std::span<const SelectorSummary> others) noexcept;
@@ -246,8 +247,8 @@ class LockedShard {
   void publish_oldest() noexcept;
   std::size_t deselect(std::uint32_t chunk, std::size_t steps) noexcept;
   void remove(storage::Place place) noexcept;
-  /// Whether a key names a row that the selectors have. In them the row weighs 0 if it has no item,
-  /// or one that is exhausted or removed.
+  /// Whether a key names a row that is in the selectors. Its weight is 0 there if the row has no
+  /// item, or one that is exhausted or removed. Without a branch, because updates check every key.
   [[nodiscard]] bool in_selectors(ItemKey key) const noexcept {
     const auto [chunk, row] = store_.place(key.slot());
     const ChunkState& state = queue_[chunk];

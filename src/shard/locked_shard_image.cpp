@@ -7,8 +7,8 @@
 namespace reprise::shard {
 namespace {
 
-/// Calls each(leaves, items before them) for the items of rows [begin, end), in blocks, and returns
-/// the number of items.
+/// Calls each(leaves, number of the items before them) for the items of rows [begin, end), at most
+/// `kItemsAtATime` at a time, and returns the number of all these items.
 template <class Each>
 std::size_t for_each_item(const float* priorities, std::uint32_t first_leaf, std::uint32_t begin,
                           std::uint32_t end, Each each) {
@@ -76,7 +76,8 @@ void LockedShard::store(ShardImage& image) noexcept {
 }
 
 bool LockedShard::pin_stored(const ChunkImage& image) noexcept {
-  // An evicted chunk has no steps; from its retirement on it has another generation too.
+  // An evicted chunk has no steps, or has been retired since and filled anew, which gave it another
+  // generation.
   if (queue_[image.chunk].generation_of(0) != image.first_generation() ||
       queue_[image.chunk].steps == 0) {
     return false;
@@ -110,11 +111,11 @@ void LockedShard::restore(const ShardImage& image,
   for (std::size_t s = 0; s < selection_.size(); ++s) {
     selection_[s].set_memory(image.memories[s]);
   }
-  // Chunks are closed after the weights are restored, because the remover may ask for the weights
-  // of a chunk when it is told of it.
+  // Chunks are closed only after the weights are restored, because the remover is told of a closed
+  // chunk and may ask for its weights then.
   for (const ChunkImage& chunk : image.chunks) {
     if (chunk.closed) {
-      ingest_chunk({chunk.chunk, chunk.ingested, true, chunk.turn}, others);
+      ingest_chunk({chunk.chunk, chunk.ingested, /*closed=*/true, chunk.turn}, others);
     }
   }
   evicted_ = image.evicted;
@@ -122,8 +123,8 @@ void LockedShard::restore(const ShardImage& image,
   pool_.restore(image.touched, image.free, image.open);
 }
 
-/// Ingests a chunk as if its writer had rung for all its rows, and deselects what had been evicted
-/// before the save. The chunk is still open afterwards.
+/// Ingests a chunk as if its writer had rung for all its rows, and deselects the steps that had
+/// been evicted before the save. The chunk stays open.
 void LockedShard::restore_chunk(const ChunkImage& image,
                                 std::span<const SelectorSummary> others) noexcept {
   storage::Chunk& shared = store_.chunk(image.chunk);
@@ -137,13 +138,13 @@ void LockedShard::restore_chunk(const ChunkImage& image,
   state.next_generation = image.next_generation;
   state.generation_before = image.generation_before;
   state.restored = image.restored;
-  ingest_chunk({image.chunk, image.ingested, false, image.turn}, others);
+  ingest_chunk({image.chunk, image.ingested, /*closed=*/false, image.turn}, others);
   const float* const priorities = store_.priorities(image.chunk);
-  const auto gone = static_cast<std::size_t>(
+  const auto evicted = static_cast<std::size_t>(
       std::count_if(priorities, priorities + image.deselected,
                     [](float priority) { return priority != storage::kNotAStep; }));
-  if (gone != 0) {
-    budget_.remove(deselect(image.chunk, gone));
+  if (evicted != 0) {
+    budget_.remove(deselect(image.chunk, evicted));
   }
   state.deselected = image.deselected;
   notify_indices([&](auto& index) { index.changed(image.chunk); });

@@ -11,9 +11,9 @@
 
 namespace reprise::shard {
 
-/// The items of a shard that users removed, until their steps leave. A separate bit marks them, and
-/// not the row's mark, because saves read marks without the lock, and later saves refer to the
-/// chunk as it was saved.
+/// The items of a shard that users removed and whose steps are still resident. Each is marked in an
+/// array of this class. A mark in the place of the row's priority would not do: saves read
+/// priorities without the lock, and later saves count on it that a saved chunk stays as it was.
 ///
 /// Externally synchronised by the shard's lock.
 class RemovedItems final : public RowIndex {

@@ -22,8 +22,8 @@ struct Rows {
   [[nodiscard]] std::size_t size() const noexcept { return end - begin; }
 };
 
-/// Bytes of memory. `by_row`: memory that is touched only as rows are, counted for all rows;
-/// `by_chunk`: memory that is in use from the beginning.
+/// Bytes of memory. `by_row`: for all rows, although only the parts of used rows are touched;
+/// `by_chunk`: touched from the beginning.
 struct Memory {
   std::size_t by_row = 0;
   std::size_t by_chunk = 0;
@@ -40,8 +40,8 @@ inline constexpr std::size_t kItemsAtATime = 512;
 
 /// Data that a shard keeps about its rows, such as weights, draws and episodes. A `LockedShard`
 /// tells each event once to all its indices (`LockedShard::notify_indices`). An index overrides the
-/// events that it has a use for. It is a final class, so the calls are not virtual ones, and an
-/// event that it does not override costs nothing.
+/// events that it has a use for. Each index is a final class and called as such, so no call is a
+/// virtual one, and an event that the index does not override costs nothing.
 ///
 /// Externally synchronised by the shard's lock. Events come per run of rows, per chunk or per
 /// batch; only items are removed one by one.
@@ -50,13 +50,14 @@ class RowIndex {
   RowIndex(const RowIndex&) = delete;
   RowIndex& operator=(const RowIndex&) = delete;
 
-  /// Whether events have to be told. An index that may be off hides this function by its own.
-  [[nodiscard]] static constexpr bool on() noexcept { return true; }
+  /// Whether the index keeps anything. If not, it is told no events. An index that a buffer may do
+  /// without hides this function by its own.
+  [[nodiscard]] static constexpr bool enabled() noexcept { return true; }
 
-  /// Rows that follow the ingested ones of their chunk are about to enter. `others`: per selector,
-  /// a summary of all shards.
+  /// These rows are about to be ingested; they follow the ingested rows of their chunk. `others`:
+  /// per selector, a summary of all shards.
   virtual void enter(const Rows& /*rows*/, std::span<const SelectorSummary> /*others*/) noexcept {}
-  /// The oldest rows of a chunk are about to leave.
+  /// These rows, the oldest of their chunk, are about to be deselected.
   virtual void leave(const Rows& /*rows*/) noexcept {}
   /// A chunk's state has been updated: rows entered or left, or it was closed.
   virtual void changed(std::uint32_t /*chunk*/) noexcept {}
@@ -64,16 +65,16 @@ class RowIndex {
   virtual void filled(std::uint32_t /*chunk*/) noexcept {}
   /// The chunk has no steps left.
   virtual void emptied(std::uint32_t /*chunk*/) noexcept {}
-  /// The chunk is about to be retired; rows [0, ingested) of it had entered.
+  /// The chunk is about to be retired; its rows [0, ingested) were ingested once.
   virtual void retire(std::uint32_t /*chunk*/, std::uint32_t /*ingested*/) noexcept {}
 
-  /// Items of these places were drawn. `scratch` has an element for each.
+  /// The items in these places were drawn. `scratch` has an element for each item.
   virtual void drawn(std::span<const storage::Place> /*places*/,
                      std::span<std::uint32_t> /*scratch*/) noexcept {}
-  /// An item is removed for good. `exhausted`: whether it could not be drawn any more before that.
+  /// An item is removed for good. `exhausted`: it was exhausted before that.
   virtual void removed(std::uint32_t /*leaf*/, bool /*exhausted*/) noexcept {}
 
-  /// Writes what a checkpoint keeps of these items, the first of which is number `at` of the image.
+  /// Writes what a checkpoint keeps of these items; the first is item number `at` of the image.
   virtual void store(std::span<const std::uint32_t> /*leaves*/, ShardImage& /*image*/,
                      std::size_t /*at*/) const noexcept {}
   /// Restores what `store` wrote of these items, which have just entered.

@@ -35,8 +35,8 @@ void Selection::leave(const Rows& rows) noexcept {
 }
 
 void Selection::drop(std::span<const std::uint32_t> leaves) noexcept {
-  // Their weights become 0 before they are hidden, so that no selector takes one of these for the
-  // largest weight in the buffer, however it hides items.
+  // Weights become 0 before the items are hidden. A selector might hide an item and keep its
+  // weight, and would then take it for the largest weight in the buffer.
   static constexpr std::array<float, kItemsAtATime> kNothing{};
   for (const auto& selector : selectors_) {
     selector->update(leaves, std::span(kNothing).first(leaves.size()));

@@ -27,7 +27,7 @@ class Selection final : public RowIndex {
   [[nodiscard]] ShardSelector& operator[](std::size_t selector) const noexcept {
     return *selectors_[selector];
   }
-  /// Hides items from every selector until they leave.
+  /// Hides items from every selector until they are deselected.
   void hide(std::span<const std::uint32_t> leaves) noexcept;
   /// Hides items that must not be drawn any more, at most `kItemsAtATime`, and forgets their
   /// weights.

@@ -44,9 +44,9 @@ class Shard {
 
   [[nodiscard]] ChunkPool& chunks() noexcept { return chunks_; }
   [[nodiscard]] const ChunkPool& chunks() const noexcept { return chunks_; }
-  /// Rings after a publish; `closing` if the writer lets go of the chunk for good. True if the
-  /// caller has to look for sleeping samplers. The next stop of the data path is
-  /// `buffer::ShardSet::Lock::ingest`.
+  /// Rings the doorbell of a chunk whose writer has published rows. `closing`: the writer also
+  /// gives the chunk up for good. Returns whether the caller has to look for sleeping samplers. The
+  /// next stop of the data path is `buffer::ShardSet::Lock::ingest`.
   bool ring(std::uint32_t chunk, bool closing) noexcept {
     return bells_.ring(
         chunk, closing ? storage::kRung | storage::kClosed : storage::kRung,
@@ -56,11 +56,11 @@ class Shard {
 
   // For samplers, without the lock.
 
-  /// Gives back one pin of each chunk; the last pin of a retired chunk frees it. Any thread that
-  /// holds these pins. The last stop of the data path.
+  /// Gives back one pin of each chunk; the last pin of a retired chunk frees it. Called by the
+  /// thread that holds these pins. The last stop of the data path.
   void unpin(std::span<const std::uint32_t> chunks) noexcept REPRISE_EXCLUDES(mutex) {
-    // The lock costs less than an atomic operation per chunk, so it is used if it is free; pins
-    // never wait for it.
+    // The lock costs less than an atomic operation per chunk, so it is taken if it is free. If
+    // another thread has it, pins are given back without it.
     const bool locked = mutex.try_lock();
     for (const std::uint32_t chunk : chunks) {
       auto& pins = store_.chunk(chunk).pins;
@@ -72,10 +72,9 @@ class Shard {
       mutex.unlock();
     }
   }
-  /// Whether there is something to ingest; a hint.
+  /// Whether some chunk has rows to ingest; a hint.
   [[nodiscard]] bool maybe_rung() const noexcept { return bells_.maybe_rung() || hints_.backlog(); }
-  /// Hints: for each selector a summary of its weights; the number of items that may be drawn,
-  /// whatever they weigh; and with a limit of draws, how many draws they still allow.
+  /// What the shard held when its lock was released last.
   [[nodiscard]] const Hints& hints() const noexcept { return hints_; }
 
   base::Mutex mutex;
@@ -86,7 +85,7 @@ class Shard {
   [[nodiscard]] LockedShard& locked() noexcept REPRISE_REQUIRES(mutex) { return locked_; }
 
  private:
-  // These have a cache line other than the mutex, because every ring reads them.
+  // On another cache line than the mutex, because every ring reads these members.
   alignas(base::kCacheLine) storage::ChunkStore& store_;
   Budget& budget_;
   ChunkPool chunks_;

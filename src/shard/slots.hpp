@@ -10,7 +10,8 @@
 
 namespace reprise::shard {
 
-/// Memory for draws, one element per draw in each span, but for spans that a plan does not use.
+/// Memory for the results of draws. Each span has one element per draw, or none if the plan of the
+/// draw does not use the span.
 struct Slots {
   std::span<ItemKey> keys;
   std::span<storage::Place> places;  ///< The items' first rows.
@@ -31,11 +32,11 @@ struct Slots {
   [[nodiscard]] Slots from(std::size_t begin) const noexcept { return sub(begin, size() - begin); }
 };
 
-/// What was drawn into the first of some slots.
+/// The results of a draw.
 struct Drawn {
-  std::size_t items = 0;
-  std::size_t pins = 0;  ///< The number of elements in Slots::pinned.
-  double total = 0.0;    ///< For draws by weight, the sum of the shard's weights.
+  std::size_t items = 0;  ///< How many of the slots, from the first, have a drawn item.
+  std::size_t pins = 0;   ///< The number of elements in Slots::pinned.
+  double total = 0.0;     ///< For draws by weight, the sum of the shard's weights.
 };
 
 }  // namespace reprise::shard

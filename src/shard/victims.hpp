@@ -21,17 +21,19 @@ namespace reprise::shard {
 
 /// Chooses the victim of a shard: the chunk that the next steps are evicted from.
 ///
-/// For `Fifo`, which has no shard remover, the victim is the oldest chunk of the queue, and the
-/// shards with the oldest chunks of the buffer evict (`Budget::among_oldest`); so no step stays
-/// because its shard gets no others (I13). Otherwise a shard over its share of the capacity evicts:
-/// the remover chooses a filled chunk, which stays the victim until it has no steps left; while
-/// there is no filled chunk, the victim is the oldest one. So an open chunk loses steps only while
-/// there is no filled chunk, or by a limit of draws (`DrawLimit`). Therefore at most the chunk that
-/// the remover chose and one per writer are partial; the sum in `buffer/plan.hpp` needs this bound.
+/// For `Fifo`, which has no shard remover, the victim is the oldest chunk of the queue. The shards
+/// with the oldest chunks of the buffer evict (`Budget::among_oldest`), so that no step stays
+/// because its shard gets no others (I13).
 ///
-/// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer; the
-/// remover, which asks for facts about chunks here, uses numbers that begin at 0 in each shard.
-/// `next` asks the remover once per victim; everything else is O(1).
+/// With another remover, a shard over its share of the capacity evicts. The remover chooses a
+/// filled chunk, which stays the victim until it has no steps left; while no chunk is filled, the
+/// victim is the oldest one. So an open chunk loses steps only while no chunk is filled, or by a
+/// limit of draws (`DrawLimit`). Therefore at most the chunk that the remover chose and one per
+/// writer are partial; the sum in `buffer/plan.hpp` needs this bound.
+///
+/// Externally synchronised by the shard's lock. Chunk numbers here count through the buffer, but
+/// those that the remover gets and gives begin at 0 in each shard. `next` asks the remover once per
+/// victim; everything else is O(1).
 class Victims final : public ShardChunks, public RowIndex {
  public:
   /// The parts of the shard that the choice depends on.
@@ -50,8 +52,8 @@ class Victims final : public ShardChunks, public RowIndex {
         remover_(remover.make_shard_remover(*this)),
         wants_samples_(remover_ != nullptr && remover_->wants_samples()) {}
 
-  /// Whether there is a remover, so that events have to be told.
-  [[nodiscard]] bool on() const noexcept { return remover_ != nullptr; }
+  /// Whether there is a shard remover; events serve only that.
+  [[nodiscard]] bool enabled() const noexcept { return remover_ != nullptr; }
 
   // For the remover.
 
@@ -83,48 +85,49 @@ class Victims final : public ShardChunks, public RowIndex {
       remover_->leaves(chunk - first_chunk_);
     }
   }
-  /// If the remover wants samples, tells it the chunk of each item whose chunk is filled, numbered
-  /// from 0 in the shard.
+  /// If the remover wants samples, tells it the chunk of each drawn item, once per item, but only
+  /// chunks that are filled.
   void drawn(std::span<const storage::Place> places,
              std::span<std::uint32_t> scratch) noexcept override {
     if (!wants_samples_) {
       return;
     }
-    std::size_t known = 0;
+    std::size_t count = 0;
     for (const storage::Place& place : places) {
-      scratch[known] = place.chunk - first_chunk_;
-      known += inputs_.queue[place.chunk].closed ? 1U : 0U;
+      scratch[count] = place.chunk - first_chunk_;
+      count += inputs_.queue[place.chunk].closed ? 1U : 0U;
     }
-    remover_->sampled(scratch.first(known));
+    remover_->sampled(scratch.first(count));
   }
 
-  /// The victim, and the most of its steps to evict; `steps` are all steps of the shard. 0 steps if
-  /// other shards have to evict: those with older chunks, those over their share, or those with
-  /// exhausted items that go first. So if the buffer is over its capacity, the shards are asked one
-  /// after the other. With `others_busy` the shard evicts although others have older chunks.
+  /// The victim, and how many of its steps may be evicted; the shard has `steps` steps. The number
+  /// is 0 if other shards have to evict: those with older chunks, those over their share, or those
+  /// with exhausted items that go first. So while the buffer is over its capacity, the shards are
+  /// asked one after the other. With `others_busy` the shard evicts although others have older
+  /// chunks.
   [[nodiscard]] DrawLimit::Victim next(std::size_t steps, bool others_busy) noexcept {
-    if (inputs_.limit.on()) {
+    if (inputs_.limit.enabled()) {
       if (const DrawLimit::Victim front = inputs_.limit.front(); front.steps != 0) {
         return front;
       }
       if (inputs_.limit.others_have_fronts()) {
-        return {};  // Even if they are busy, because otherwise a `Queue` would lose items.
+        return {};  // Even with `others_busy`, because otherwise a `Queue` would lose items.
       }
       if (remover_ != nullptr && inputs_.budget.exhausted() != 0) {
         if (steps == 0 || !inputs_.limit.has_fair_share(share_)) {
           return {};
         }
-        // The remover may spare exhausted items, so the oldest chunk takes turns with its choice.
+        // The remover may spare exhausted items, so its choice and the oldest chunk alternate.
         alternate_victim_ = oldest_next_ ? inputs_.queue.oldest() : chosen();
         return {alternate_victim_, inputs_.queue[alternate_victim_].steps};
       }
     }
     if (remover_ == nullptr) {
       const std::uint32_t oldest = inputs_.queue.oldest();
-      const bool here = oldest != storage::kNil &&
-                        (others_busy || inputs_.budget.among_oldest(inputs_.budget_index,
-                                                                    inputs_.queue[oldest].turn));
-      return here ? DrawLimit::Victim{oldest, inputs_.queue[oldest].steps} : DrawLimit::Victim{};
+      const bool evicts = oldest != storage::kNil &&
+                          (others_busy || inputs_.budget.among_oldest(inputs_.budget_index,
+                                                                      inputs_.queue[oldest].turn));
+      return evicts ? DrawLimit::Victim{oldest, inputs_.queue[oldest].steps} : DrawLimit::Victim{};
     }
     if (steps <= share_) {
       return {};
@@ -136,7 +139,7 @@ class Victims final : public ShardChunks, public RowIndex {
  private:
   friend struct Audit;  // The tests' audit.
 
-  /// The remover's choice, or the oldest chunk if none is filled. The queue must not be empty.
+  /// The remover's choice, or the oldest chunk if no chunk is filled. The queue must not be empty.
   [[nodiscard]] std::uint32_t chosen() noexcept {
     if (filled_ == 0) {
       return inputs_.queue.oldest();
@@ -147,8 +150,8 @@ class Victims final : public ShardChunks, public RowIndex {
     return victim_;
   }
 
-  /// If a user's remover returns a chunk that is not filled, the oldest filled one is taken.
-  /// O(chunks that are not filled).
+  /// The chunk that the remover chooses now. If a user's remover returns a chunk that is not
+  /// filled, it is the oldest filled one. O(chunks that are not filled).
   [[nodiscard]] std::uint32_t ask_remover() noexcept {
     const std::uint32_t victim = remover_->victim();
     if (victim < inputs_.queue.size() && inputs_.queue[first_chunk_ + victim].filled()) {
@@ -168,10 +171,9 @@ class Victims final : public ShardChunks, public RowIndex {
   const bool wants_samples_;
   std::uint32_t filled_ = 0;  ///< Chunks that the remover may choose.
   std::uint32_t victim_ = storage::kNil;
-  // Used only with a limit of draws.
+  // Used only if items are exhausted: the victim alternates between two chunks.
   bool oldest_next_ = false;  ///< The next victim is the oldest chunk, not the remover's choice.
-  std::uint32_t alternate_victim_ =
-      storage::kNil;  ///< The present victim of the two that take turns.
+  std::uint32_t alternate_victim_ = storage::kNil;  ///< The present victim.
 };
 
 }  // namespace reprise::shard

@@ -66,7 +66,7 @@ void ChunkStore::will_need_frames(std::uint32_t chunk, std::uint32_t first,
   const std::byte* const room = frame_room(chunk).data();
   const std::uint32_t begin = frames_end(chunk, first);
   frames_.will_need(room, frame_bytes_);
-  // The end may be below the beginning, because the places of frames in rows may be damaged.
+  // Damaged places of frames in the rows may make the end less than the beginning.
   frames_.will_need(room + begin, std::max(begin, frames_end(chunk, last + 1)) - begin);
 }
 

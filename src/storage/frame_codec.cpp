@@ -13,8 +13,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-/// The number that precedes each block of a frame of several blocks: how many bytes the block is
-/// stored in. These are as many as the block has if it is stored uncompressed.
+/// The number before each block of a frame of several blocks: in how many bytes the block is
+/// stored. They are as many as the block has if it is stored uncompressed.
 using Length = std::uint16_t;
 static_assert(kFrameBlock <= UINT16_MAX);
 
@@ -64,6 +64,7 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
   std::size_t written = 0;
   std::size_t encoded = 0;
   const auto put_run = [&](std::size_t literals, std::size_t run) {
+    // The token and the first further byte of each length, the literals, and what else may follow.
     const std::size_t bound = 3 + literals + literals / 255 + sizeof(offset) + run / 255;
     if (bound > room - written) {
       return false;
@@ -104,14 +105,15 @@ std::size_t encode_runs(Bytes key, Bytes block, std::byte* to, std::size_t room)
   return put_run(size - encoded, 0) ? written : 0;
 }
 
-/// Compresses a block into fewer bytes than `room` and than its own, or returns 0.
+/// Compresses a block into fewer bytes than `room` and than the block has, or returns 0.
 std::size_t encode_block(LZ4_stream_u* stream, Bytes key, Bytes block, std::byte* to,
                          std::size_t room) noexcept {
   const std::size_t most = std::min(room, block.size());
   if (most == 0) {
     return 0;
   }
-  // If the runs need more than a quarter of the block, much has changed, and LZ4 needs fewer bytes.
+  // If the runs would take more than a quarter of the block, so much has changed since the key
+  // frame that LZ4 needs fewer bytes.
   if (const std::size_t runs = encode_runs(key, block, to, std::min(most - 1, block.size() / 4));
       runs != 0) {
     return runs;
@@ -143,14 +145,15 @@ std::size_t FrameEncoder::encode(Bytes key, Bytes frame, std::byte* to) noexcept
     const std::size_t bytes = encode_block(stream_.get(), key, frame, to, frame.size());
     return bytes != 0 ? bytes : as_it_is();
   }
-  std::size_t taken = 0;
+  std::size_t written = 0;
   for (std::size_t at = 0; at < frame.size(); at += kFrameBlock) {
     const Bytes block = block_at(frame, at);
-    const std::size_t room = frame.size() - 1 - taken;  // All must be smaller than uncompressed.
+    // All blocks together must take fewer bytes than the frame: as many would mean uncompressed.
+    const std::size_t room = frame.size() - 1 - written;
     if (room < sizeof(Length)) {
       return as_it_is();
     }
-    std::byte* const place = to + taken + sizeof(Length);
+    std::byte* const place = to + written + sizeof(Length);
     std::size_t bytes =
         encode_block(stream_.get(), block_at(key, at), block, place, room - sizeof(Length));
     if (bytes == 0) {
@@ -161,14 +164,14 @@ std::size_t FrameEncoder::encode(Bytes key, Bytes frame, std::byte* to) noexcept
       std::memcpy(place, block.data(), bytes);
     }
     const auto length = static_cast<Length>(bytes);
-    std::memcpy(to + taken, &length, sizeof(length));
-    taken += sizeof(length) + bytes;
+    std::memcpy(to + written, &length, sizeof(length));
+    written += sizeof(length) + bytes;
   }
-  return taken;
+  return written;
 }
 
-/// Decompresses the block of a frame that begins at `at`, or returns the whole frame if it is
-/// stored uncompressed, and takes its bytes off `stored`. Empty if it is damaged.
+/// Returns the block of a frame that begins at `at`, decompressed, or the whole frame if it is
+/// stored uncompressed; takes the bytes read off `stored`. Returns nothing if they are damaged.
 Bytes FrameDecoder::next(Bytes key, Bytes& stored, std::size_t at) noexcept {
   if (at == 0 && stored.size() == key.size()) {
     return std::exchange(stored, {});

@@ -21,8 +21,8 @@ struct FrameRef {
   [[nodiscard]] std::size_t end() const noexcept { return std::size_t{at} + bytes; }
 };
 
-/// Frames beyond this size are cut into blocks, because LZ4 looks back 64 KiB at most: over a
-/// block and the same block of the key frame.
+/// Larger frames are cut into blocks of this size. LZ4 looks back 64 KiB at most, which are a block
+/// and the same block of the key frame.
 inline constexpr std::size_t kFrameBlock = 32768;
 
 /// Compresses frames by LZ4 with a key frame of the same size as dictionary, so that each can be
@@ -34,8 +34,8 @@ class FrameEncoder {
  public:
   FrameEncoder();
 
-  /// Writes the frame to `to`, where there is room for as many bytes as it has. A frame that cannot
-  /// be compressed is stored as it is. Returns the number of bytes written.
+  /// Writes the frame to `to`, which has room for the frame uncompressed. A frame that cannot be
+  /// compressed is stored as it is. Returns the number of bytes written.
   std::size_t encode(std::span<const std::byte> key, std::span<const std::byte> frame,
                      std::byte* to) noexcept;
 
@@ -49,17 +49,17 @@ class FrameEncoder {
 /// Decompresses what `FrameEncoder` wrote. Reads nothing outside of the ranges that it is given,
 /// whatever is in them.
 ///
-/// LZ4 is much faster where the dictionary lies directly before the output, so frames are
-/// decompressed directly after a copy of the key frame, which many of them share. Key frames must
-/// not change as long as the decoder lives. One thread at a time; an object has 64 KiB, usually on
-/// the stack.
+/// LZ4 is much faster where the dictionary lies directly before the output. So a frame is
+/// decompressed directly behind a copy of its key frame, which stays there for other frames with
+/// the same key frame. Key frames must not change as long as the decoder lives. One thread at a
+/// time; an object has 64 KiB, usually on the stack.
 class FrameDecoder {
  public:
   // The memory is not initialised, because it is written before it is read.
   FrameDecoder() noexcept {}  // NOLINT(modernize-use-equals-default)
 
-  /// Calls sink(offset, bytes) with the frame in pieces, which are valid during that call. False if
-  /// the frame is damaged; the sink may have been called with some pieces then.
+  /// Calls sink(offset, bytes) with the frame in pieces, which are valid during that call. Returns
+  /// false if the frame is damaged; by then the sink may have been called with some pieces.
   template <class Sink>
   bool decode(std::span<const std::byte> key, std::span<const std::byte> stored,
               const Sink& sink) noexcept {
@@ -75,7 +75,7 @@ class FrameDecoder {
     return stored.empty();
   }
   /// Like `decode`, for a frame in its room, where the key frame of its field begins at `key`.
-  /// False also if either is not inside the room.
+  /// Returns false also if the frame or the key frame is not inside the room.
   template <class Sink>
   bool read(std::span<const std::byte> room, FrameRef ref, std::size_t key, std::size_t bytes,
             const Sink& sink) noexcept {

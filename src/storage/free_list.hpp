@@ -12,8 +12,8 @@ namespace reprise::storage {
 /// Stands for no chunk.
 inline constexpr std::uint32_t kNil = 0xffffffffU;
 
-/// Plain memory that changes hands through the atomics around it, so that only its owner touches
-/// it. A checker specialises it for its own policy and reports other accesses.
+/// Plain memory that only its owner touches; ownership passes through atomics beside it. A model
+/// checker specialises this class for its own `Sync`, to report accesses by other threads.
 template <class Sync, class T>
 class Owned {
  public:
@@ -28,9 +28,10 @@ class Owned {
 
 /// A stack of chunk numbers linked through an array of the caller. Any thread.
 ///
-/// Progress: lock-free. Last in, first out, so that memory in use stays warm and fresh memory stays
-/// untouched. The head has a 32-bit tag that every pop advances, so a pop that was overtaken by a
-/// pop and a push of the same chunk fails (no ABA within 2^32 pops).
+/// Progress: lock-free. Last in, first out, so that memory in use stays in the caches and fresh
+/// memory stays untouched. The head has a 32-bit tag that every pop advances. So if another thread
+/// pops and pushes the same chunk during a pop, the pop's exchange fails and it tries again (no ABA
+/// within 2^32 pops).
 template <class Sync>
 class FreeList {
  public:
@@ -70,22 +71,23 @@ class FreeList {
     return kNil;
   }
 
-  /// Writes the chunks from the top down, as many as there is room for; empty if another thread
-  /// pops during the call. A hint: they may be taken before this returns.
+  /// Writes the chunks of the list, the next to be popped first, as many as there is room for. The
+  /// result is a hint, as chunks may be popped before this returns; it is empty if another thread
+  /// pops during the call.
   template <class Links>
-  [[nodiscard]] std::span<std::uint32_t> list(std::span<std::uint32_t> into,
+  [[nodiscard]] std::span<std::uint32_t> list(std::span<std::uint32_t> chunks,
                                               Links links) const noexcept {
     // F1: acquire, for the links; partner: push.
     const std::uint64_t head = head_.load(base::Order::Acquire);
     std::size_t count = 0;
-    for (auto chunk = static_cast<std::uint32_t>(head); chunk != kNil && count < into.size();
-         // Acquire, so that the head is read after it; if the chunk was popped, the head's tag
-         // differs.
+    for (auto chunk = static_cast<std::uint32_t>(head); chunk != kNil && count < chunks.size();
+         // Acquire, so that the head is read after the link: if the chunk was popped meanwhile, the
+         // head's tag differs.
          chunk = links(chunk).load(base::Order::Acquire)) {
-      into[count++] = chunk;
+      chunks[count++] = chunk;
     }
-    // Relaxed: it guards no data.
-    return into.first(head_.load(base::Order::Relaxed) == head ? count : 0);
+    // Relaxed: only compared, and guards no data.
+    return chunks.first(head_.load(base::Order::Relaxed) == head ? count : 0);
   }
 
  private:

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <thread>
 
-// Values of mutable columns in rows that others may read and write. Each begins on a word and has
-// whole words for itself, which `RowLayout` sees to.
+// Values of mutable columns in rows that other threads may read and write. Each value begins on a
+// word and shares its words with nothing else, because `RowLayout` places it so.
 
 namespace reprise::storage {
 
@@ -50,7 +50,8 @@ inline void put_value(std::byte* value, const std::byte* from, std::size_t bytes
   }
 }
 
-/// Calls `load` until it got values of one write. Waits only while another thread writes this step.
+/// Calls `load` until the values that it loads are all of one write. Waits only while another
+/// thread writes this step.
 template <class Load>
 void read_consistent(const Version& version, const Load& load) noexcept {
   while (!version.try_read(load)) {

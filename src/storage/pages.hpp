@@ -9,23 +9,23 @@
 
 namespace reprise::storage {
 
-/// A range of zeroed bytes, in memory or in a mapped file. In a file, `set_aside` has to get disk
-/// space for a part before it is written to. Of the advice, `expect_full` concerns only memory, and
-/// the rest only files.
+/// A range of zeroed bytes, in memory or in a mapped file. In a file, a part must not be written to
+/// before `set_aside` has got disk space for it. Of the advice, `expect_full` concerns only memory,
+/// and the rest only files.
 ///
 /// Thread safety: as `base::MappedFile`.
 class Pages {
  public:
-  /// std::bad_alloc without address space, std::system_error for the file. 0 bytes are an empty
-  /// range without a file.
+  /// Throws std::bad_alloc without address space, and std::system_error if the file fails. A range
+  /// of 0 bytes has no file.
   Pages(std::size_t bytes, const Storage& storage);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool in_file() const noexcept { return file_.data() != nullptr; }
 
-  /// Ensures disk space for a part; space that it has already is kept. Returns 0, or for a file
-  /// perhaps an errno value.
+  /// Ensures disk space for a part of a file; space that the part has already is kept. Returns 0 or
+  /// an errno value.
   [[nodiscard]] int set_aside(std::size_t offset, std::size_t bytes) const noexcept {
     return in_file() ? file_.set_aside(offset, bytes) : 0;
   }

@@ -26,12 +26,12 @@ std::size_t stride_of(std::size_t bytes) noexcept {
 RowLayout::RowLayout(const Schema& schema, Frames frames, bool streams) {
   const std::span<const FieldSpec> specs = schema.fields();
   fields_.resize(specs.size());
-  // Places the fields for which `is_one` holds one after the other from `at` on, and returns where
-  // they end. Sets their bits in `mask`, but not that of a stamped field, which commits fill in.
-  const auto place = [&](std::size_t at, std::uint64_t& mask, const auto& is_one) {
+  // Places the fields for which `belongs` is true one after the other from `at` on, and returns
+  // their end. Sets their bits in `mask`, but not that of a stamped field, which commits fill in.
+  const auto place = [&](std::size_t at, std::uint64_t& mask, const auto& belongs) {
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const FieldSpec& spec = specs[i];
-      if (is_one(spec.traits())) {
+      if (belongs(spec.traits())) {
         const bool compressed = schema.compresses(i);
         const bool by_ref = compressed && frames == Frames::ByRef;
         const bool changes = spec.traits().changes;

@@ -13,14 +13,15 @@
 
 namespace reprise::storage {
 
-/// The header of an item, at the start of the row of its first step. Written by the writer when the
-/// item is decided, before its row is published, and not changed until the chunk is used again.
-/// Windows that merely contain the row never read it, so a later decision changes nothing that they
-/// read (I1). Read through the item's key, and by `items/hindsight` in any published row, where a
-/// stale one may lie: no step is decided twice with one episode and position.
+/// The header of an item, at the start of the row of its first step. The writer writes it when the
+/// item is decided, before the row is published, and nobody changes it until the chunk is used
+/// again. Windows that merely contain the row do not read the header, so a later decision changes
+/// nothing that they read (I1). The header is read through the item's key. `items/hindsight` also
+/// reads it in any published row, where a header of an earlier use of the chunk may lie, and can
+/// tell, because no two steps are decided with one episode and position.
 ///
-/// The length is the number of rows after the first that the item's window reads: as many as it has
-/// steps, and in a stream the final rows between these (`StreamRows`).
+/// The length is the number of rows behind the first that the item's window reads: as many as the
+/// window has steps, and in a stream also the final rows between them (`StreamRows`).
 struct ItemHeader {
   std::uint64_t episode = 0;
   std::uint64_t packed = 0;  ///< position : 40, length : 16, terminated : 8
@@ -41,9 +42,9 @@ struct ItemHeader {
 };
 static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);
 
-/// Number of an item's recurrent state. States are numbered as rows are: those of chunk c begin
+/// The number of an item's recurrent state. States are numbered as rows are: those of chunk c begin
 /// with number c * (rows of a chunk). If the schema has recurrent states, the number follows the
-/// header in each row, and is written and read together with it.
+/// header in each row, and is written and read together with the header.
 using StateNumber = std::uint32_t;
 inline constexpr std::size_t kStateNumberOffset = sizeof(ItemHeader);
 
@@ -59,7 +60,7 @@ struct CompressedField {
 struct MutableField {
   std::size_t field;   ///< Its number in the schema.
   std::size_t offset;  ///< Offset in a row.
-  std::size_t bytes;   ///< Bytes of a value, which takes whole words.
+  std::size_t bytes;   ///< Bytes of a value, without the rest of its last word.
 };
 
 /// Offsets of all fields in a row (header, observations, then the per-step columns, each aligned
@@ -91,8 +92,8 @@ class RowLayout {
   }
   /// Bytes from one row to the next; rows of large observations begin on a cache line.
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
-  /// The offset in a row at which the headers end and the observations begin, and the one at which
-  /// the observations end.
+  /// The offset in a row at which the headers end and the observations begin, and the offset at
+  /// which the observations end.
   [[nodiscard]] std::size_t headers_end() const noexcept {
     return state_mask_ == 0 ? sizeof(ItemHeader) : kStateNumberOffset + sizeof(StateNumber);
   }
@@ -104,8 +105,8 @@ class RowLayout {
   [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   /// Bit i: field i is a recurrent state.
   [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
-  /// Bit i: field i is not the version of the policy. That one need not be written, because commits
-  /// fill it in.
+  /// Bit i: field i has to be written. Only the version of the policy has not, because commits fill
+  /// it in.
   [[nodiscard]] std::uint64_t field_mask() const noexcept { return field_mask_; }
   /// The number of the field with the version of the policy, if there is one.
   [[nodiscard]] std::optional<std::size_t> version_field() const noexcept { return version_field_; }

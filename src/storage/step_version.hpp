@@ -6,25 +6,25 @@
 
 namespace reprise::storage {
 
-/// Keeps the values of one step consistent: a reader gets the values of one write, not parts of
-/// two.
+/// Keeps the mutable values of one step consistent: a reader gets all values of one write, not
+/// parts of two.
 ///
 /// The version is odd while a thread writes. Every word of a value is stored by `put` and loaded by
 /// `get`, whose release and acquire take the place of fences. Zeroed memory is a valid version, in
 /// which no thread writes.
 ///
-/// Progress: no method waits. If one returns false, the caller tries again after the writing thread
-/// has gone on; only a write of the same step causes that.
+/// Progress: no method waits. `try_write` and `try_read` return false only because another thread
+/// writes the same step; the caller tries again once that thread has gone on.
 template <class Sync>
 class StepVersion {
  public:
-  /// Calls `store`, which puts the words. False, and nothing was called, if another thread writes.
+  /// Calls `store`, which puts the words. If another thread writes, does nothing and returns false.
   template <class Store>
   [[nodiscard]] bool try_write(Store store) noexcept {
     // Relaxed: a stale version fails the exchange.
     std::uint32_t version = word_.load(base::Order::Relaxed);
-    // V1: acquire; partner: the release below. Of two writes the later one stores every word after
-    // the earlier one. Relaxed on failure: nothing is done then.
+    // V1: acquire; partner: the release below, of the write before, so that this write stores every
+    // word after that one did. Relaxed on failure: nothing is done then.
     if ((version & kWriting) != 0 ||
         !word_.compare_exchange(version, version + kWriting, base::Order::Acquire,
                                 base::Order::Relaxed)) {
@@ -36,7 +36,7 @@ class StepVersion {
     return true;
   }
 
-  /// Calls `load`, which reads the words. Returns false if they may belong to two writes.
+  /// Calls `load`, which reads the words. Returns false if the words may belong to two writes.
   template <class Load>
   [[nodiscard]] bool try_read(Load load) const noexcept {
     // V1: acquire; partner: the release of try_write. No word is older than this version.
@@ -61,8 +61,8 @@ class StepVersion {
     return word.load(base::Order::Acquire);
   }
 
-  /// A number that rises with each write, and wraps. Relaxed: equal numbers tell that nothing was
-  /// written between two calls, if other means order the writes before or after the calls.
+  /// A number that rises with each write, and wraps. Relaxed: if two calls return equal numbers,
+  /// nothing was written between them, provided that other means order the writes and the calls.
   [[nodiscard]] std::uint32_t number() const noexcept { return word_.load(base::Order::Relaxed); }
 
  private:

@@ -21,9 +21,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Number of elements by which memory is prefetched ahead.
 constexpr std::size_t kAhead = 40;
 
-/// The tags of a block of at most kNodes nodes. A node by itself is read one number at a time: its
-/// child was written just now, and a wider load would wait until that store has left the store
-/// buffer.
+/// Highway's tags for the vectors of a block of at most kNodes nodes. A node by itself is read one
+/// number at a time: its child was written just now, and a wider load would wait until that store
+/// has left the store buffer.
 template <std::size_t kNodes>
 struct Block {
   using Doubles = hn::CappedTag<double, kNodes>;
@@ -145,8 +145,8 @@ class LeafChildren {
     return parts[0];
   }
 
-  /// Writes the numbers described above: number 2 j for the minimum of node j, and number 2 j + 1
-  /// for its maximum.
+  /// Writes the bits described above: to[2 * j] for the minimum of node j, and to[2 * j + 1] for
+  /// its maximum.
   template <std::size_t kNodes, class U>
   HWY_INLINE void bounds(U u, std::uint32_t* to) const {
     hn::Vec<U> rows[2 * kNodes];
@@ -171,7 +171,8 @@ class LeafChildren {
   const std::uint32_t* node_;
 };
 
-/// The children of a block of nodes of a higher level: groups. `sums` also writes their steps.
+/// The children of a block of nodes of a higher level: groups. `sums` also writes the prefix sums
+/// within these groups.
 class GroupChildren {
  public:
   HWY_INLINE GroupChildren(const Group* all, Prefixes* prefixes, const std::uint32_t* node)
@@ -275,7 +276,7 @@ HWY_INLINE void refresh(std::span<const std::uint32_t> nodes, Group* to, const P
   if (left == 1) {
     refresh_block<Alone>(children(&nodes[i]), &nodes[i], to);
   } else if (left > 1) {
-    // Some nodes are computed twice, with the same result.
+    // The block is filled up with the same nodes, whose results are the same each time.
     std::uint32_t last[Wide::kLanes];
     for (std::size_t j = 0; j < Wide::kLanes; ++j) {
       last[j] = nodes[i + j % left];

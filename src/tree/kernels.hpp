@@ -21,9 +21,9 @@ static_assert(sizeof(Group) == 128);
 
 /// Eight sibling nodes, as draws see them, in one cache line: before[c] is the sum of the children
 /// before c, or infinity if no child from c on has weight. So the last c with before[c] <= target
-/// is the child on which the target falls. Its weight is above 0, and a target that rounding has
-/// carried beyond the sum falls on the last such child. It is computed when sums change, because
-/// more draws than changes pass a node.
+/// is the child on which the target falls. That child's weight is above 0; a target that rounding
+/// has carried beyond the sum falls on the last child with weight. Prefix sums are computed when
+/// sums change, because more draws than changes pass a node.
 struct alignas(64) Prefixes {
   double before[kFanout];
 };
@@ -40,14 +40,14 @@ void sum_leaves(const float* leaves, std::span<const std::uint32_t> nodes, Group
                 const Prefixes* prefixes) noexcept;
 
 /// Recomputes nodes of the level `to` from all of their children, the groups of the level `from`
-/// (invariant I9), and the steps of these groups.
+/// (invariant I9), and the prefix sums of these groups.
 void sum_groups(const Group* from, std::span<const std::uint32_t> nodes, Group* to,
                 const Prefixes* prefixes, Prefixes* from_prefixes) noexcept;
 
 /// Moves each draw one level down. In: `nodes` holds groups of `level`; out: the child on which the
-/// target falls, whose sum is above 0. `targets` holds the position within it, at least 0 and by
-/// rounding perhaps beyond its sum. `below` has a cache line for each child, which the next step
-/// down reads: it is prefetched.
+/// target falls, whose sum is above 0. `targets` then holds the position within that child, at
+/// least 0 and by rounding perhaps beyond the child's sum. `below` has a cache line for each child,
+/// which is prefetched for the next step down.
 void descend(const Prefixes* level, std::span<double> targets, std::uint32_t* nodes,
              const void* below) noexcept;
 

@@ -12,8 +12,8 @@
 
 namespace reprise::tree {
 
-/// Values of a fixed number of leaves, and the largest of them, or 0 if none is above 0. Each node
-/// has one cache line of children.
+/// Values of a fixed number of leaves, and the largest value, or 0 if no value is above 0. Each
+/// node has one cache line of children.
 ///
 /// Externally synchronised. Nothing allocates after construction.
 template <class Value>
@@ -28,7 +28,7 @@ class LargestTree {
     return Shape(std::max<std::size_t>(leaves, 1)).size * sizeof(Value);
   }
 
-  /// Advises the system about pages, before any leaf is set: the first `leaves` will be set.
+  /// Advises the system, before any leaf is set, that the first `leaves` leaves will be.
   void expect_leaves(std::size_t leaves) const noexcept { values_.expect_full(0, leaves); }
 
   [[nodiscard]] Value operator[](std::size_t leaf) const noexcept { return values_[leaf]; }
@@ -104,7 +104,7 @@ class LargestTree {
 
  private:
   static constexpr std::size_t kFanout = 64 / sizeof(Value);
-  /// 8^11 exceeds the number of 32-bit leaf numbers.
+  /// Enough for all leaves with 32-bit numbers: below the root, 11 levels of 8 children.
   static constexpr std::size_t kMaxLevels = 12;
 
   /// The first element of each level in one array, the leaves first and the root last, each level
@@ -126,7 +126,7 @@ class LargestTree {
   [[nodiscard]] const Value* children(std::size_t level, std::size_t node) const noexcept {
     return values_.data() + shape_.first[level] + node * kFanout;
   }
-  /// A bit for each child of a node that has this value. Branches would be predicted badly.
+  /// Sets a bit for each child that has this value. Branches would be predicted badly.
   [[nodiscard]] static unsigned equal_children(const Value* child, Value value) noexcept {
     unsigned equal = 0;
     for (std::size_t i = 0; i < kFanout; ++i) {

@@ -37,8 +37,8 @@ struct Minimum {
 // Some functions are called without hn::, because the target of single lanes does not declare them.
 // In the other targets, argument-dependent lookup finds them.
 
-/// Combines neighbouring elements of the rows, which follow each other, then neighbouring results,
-/// until one vector is left. The rows are overwritten.
+/// Takes the rows as one sequence of elements. Combines neighbouring elements, then neighbouring
+/// results, until one vector is left. The rows are overwritten.
 template <std::size_t kRows, class D, class Combine>
 HWY_INLINE hn::Vec<D> fold(D d, Combine combine, hn::Vec<D>* rows) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -86,17 +86,18 @@ HWY_INLINE hn::Vec<D> carry(D d, hn::Vec<D> v) {
     return hn::OddEven(hn::DupEven(v), hn::Zero(d));
   } else {
     alignas(64) std::int64_t from[kFanout];
-    alignas(64) double taken[kFanout];
+    alignas(64) double in_upper[kFanout];
     for (std::size_t i = 0; i < hn::MaxLanes(d); ++i) {
       const bool upper = (i & kStep) != 0;
       from[i] = static_cast<std::int64_t>(upper ? (i & ~(2 * kStep - 1)) + kStep - 1 : i);
-      taken[i] = upper ? 1.0 : 0.0;
+      in_upper[i] = upper ? 1.0 : 0.0;
     }
     const auto shuffled = hn::TableLookupLanes(v, hn::SetTableIndices(d, from));
-    return hn::IfThenElseZero(hn::Gt(hn::Load(d, taken), hn::Zero(d)), shuffled);
+    return hn::IfThenElseZero(hn::Gt(hn::Load(d, in_upper), hn::Zero(d)), shuffled);
   }
 }
 
+/// The last lane of a vector, in all lanes.
 template <class D>
 HWY_INLINE hn::Vec<D> last_lane(D d, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 1) {
@@ -128,8 +129,8 @@ HWY_INLINE void prefix_step(D d, Eight<D>& x) {
   }
 }
 
-/// Inclusive prefix sums that never fall: rounding is monotone, and a child of 0 adds nothing, so
-/// its sum equals its predecessor's. The last is the sum as tree/kernels.hpp defines it.
+/// Inclusive prefix sums that never fall: rounding is monotone, and the prefix sum of a child of 0
+/// equals that of the child before. The last one is the sum as tree/kernels.hpp defines it.
 template <class D>
 HWY_INLINE void prefix_sums(D d, Eight<D>& x) {
   prefix_step<1>(d, x);
@@ -155,8 +156,8 @@ HWY_INLINE std::size_t count_at_most(D d, const double* values, double limit) {
   return count;
 }
 
-/// Finds, among kCount values of at least 0, the one on which the target falls, which is above 0;
-/// at least one has to be above 0. The target becomes the position within it.
+/// Returns which of kCount values the target falls on. The values are at least 0, and one of them
+/// is above 0; so is the one that is found. The target becomes the position within that value.
 template <std::size_t kCount, class D, class T>
 HWY_INLINE std::size_t pick(D d, const T* values, double& target) {
   // The beginning of each value is stored one place before its end.

@@ -120,8 +120,8 @@ HWY_INLINE Vector load(const double* from) {
 }
 
 /// Sets to[i] to second(first(from[i])). A last vector that is not full is padded with ones.
-/// `first` is applied to several vectors before `second` is, so that the processor, which looks
-/// only some hundred instructions ahead, finds some that do not wait for each other.
+/// `first` is applied to several vectors before `second` is: the processor looks only some hundred
+/// instructions ahead, and should find instructions there that do not wait for each other.
 template <class T, class First, class Second>
 HWY_INLINE void map(std::span<const T> from, std::span<float> to, const First& first,
                     const Second& second) {

@@ -40,8 +40,8 @@ std::span<std::uint32_t> parents_in_order(std::span<std::uint32_t> nodes) {
 
 constexpr std::size_t kMaxMarked = 4096;
 
-/// Like `parents_in_order`, but unsorted nodes, too, give each parent once. For levels with at most
-/// kMaxMarked parents.
+/// Like `parents_in_order`, but also gives each parent once if the nodes are not sorted. For levels
+/// with at most kMaxMarked parents.
 std::span<std::uint32_t> parents_by_marking(std::span<std::uint32_t> nodes, std::size_t parents) {
   bool seen[kMaxMarked];
   std::fill_n(seen, parents, false);
@@ -98,8 +98,8 @@ float WeightTree::min_positive() const noexcept {
 double WeightTree::sum_run(std::size_t first, std::size_t count) const noexcept {
   std::size_t end = first + count;
   double sum = 0.0;
-  // Each level handles the leaves at both ends that fill no node of the next level; both ends are
-  // then first children.
+  // Each level adds the leaves or nodes at both ends that do not fill a node of the next level.
+  // Then both ends are at the beginning of a node there.
   for (; first != end && first % kLeavesPerNode != 0; ++first) {
     sum += static_cast<double>(leaves_[first]);
   }
@@ -185,6 +185,7 @@ void WeightTree::refresh(std::span<std::uint32_t> nodes) noexcept {
   sum_leaves(leaves_.data(), nodes, groups_of(0), prefixes_of(0));
   for (std::size_t level = 1; level < shape_.levels; ++level) {
     const std::size_t parents = shape_.level[level].nodes;
+    // Marking clears a flag for each parent, which pays unless few of the parents are concerned.
     nodes = parents <= std::min(kMaxMarked, 8 * nodes.size()) ? parents_by_marking(nodes, parents)
                                                               : parents_in_order(nodes);
     sum_groups(groups_of(level - 1), nodes, groups_of(level), prefixes_of(level),

@@ -26,7 +26,7 @@ class WeightTree {
   [[nodiscard]] std::size_t leaves() const noexcept { return leaf_count_; }
   /// The bytes of memory that a tree of this many leaves reserves.
   [[nodiscard]] static std::size_t bytes(std::size_t leaves) noexcept;
-  /// Advises the system about pages, before any leaf is set: the first `leaves` will be set.
+  /// Advises the system, before any leaf is set, that the first `leaves` leaves will be.
   void expect_leaves(std::size_t leaves) const noexcept;
 
   /// Sum of all weights.
@@ -58,9 +58,9 @@ class WeightTree {
     refresh_run(0, count);
   }
 
-  /// For each target in [0, total): the leaf on which it falls and its weight. Targets are
-  /// overwritten; those outside are clamped. Needs total() > 0, and then never finds a leaf of
-  /// weight 0, whatever the rounding (invariant I4).
+  /// Finds, for each target in [0, total), the leaf on which it falls and that leaf's weight.
+  /// Targets are overwritten; those outside the range are clamped to it. Needs total() > 0, and
+  /// then never finds a leaf of weight 0, whatever the rounding (invariant I4).
   void find(std::span<double> targets, std::span<std::uint32_t> leaves,
             std::span<float> weights) const noexcept;
 
@@ -98,7 +98,7 @@ class WeightTree {
   Shape shape_;
   base::LazyArray<float> leaves_;
   base::LazyArray<Group> groups_;
-  base::LazyArray<Prefixes> prefixes_;  ///< The steps of the groups; the root has none.
+  base::LazyArray<Prefixes> prefixes_;  ///< The prefix sums of each group but the root's.
 };
 
 }  // namespace reprise::tree

@@ -19,6 +19,7 @@
 namespace reprise::window {
 namespace {
 
+/// The memory of this machine, or if that is unknown a number beyond any memory.
 std::size_t machine_bytes() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page = sysconf(_SC_PAGESIZE);
@@ -97,9 +98,10 @@ void BatchStore::lay_out(std::byte* block, std::size_t n) noexcept {
 }
 
 std::size_t BatchStore::block_bytes(std::size_t n) const {
-  // This first part is more than the columns beside the fields take.
+  // More than an item takes in the columns that hold neither fields nor one value per step.
+  constexpr std::size_t kOtherBytes = 64;
   std::size_t item_bytes =
-      64 + targets * sizeof(float) + (window_.continues() ? std::size_t{3} * steps : 0);
+      kOtherBytes + targets * sizeof(float) + (window_.continues() ? std::size_t{3} * steps : 0);
   for (const FieldSpec& spec : schema_.fields()) {
     const std::size_t values = window_.values(spec.traits());
     const std::size_t observed = unique_frames ? frames : 2 * values;
@@ -109,7 +111,7 @@ std::size_t BatchStore::block_bytes(std::size_t n) const {
   const std::size_t most = machine_bytes() / item_bytes;
   base::require(n != 0 && n <= most, "batch size is ", n,
                 "; allowed: 1 to memory / bytes per item = ", most);
-  // Each column begins on a cache line; a field has at most three, and there are ten others.
+  // Each column begins on a cache line. A field has at most three columns, and ten are no field's.
   return n * item_bytes + (3 * columns_.size() + 10) * base::kCacheLine;
 }
 
@@ -217,7 +219,7 @@ std::span<const std::int64_t> Batch::keys_int64() const {
 namespace reprise::detail {
 namespace {
 
-/// Names of what a column holds, by its index in `Column::data`.
+/// The names of a field's columns, by their index in `Column::data`.
 constexpr const char* kNames[] = {"now", "next", "returns", "frames"};
 
 }  // namespace

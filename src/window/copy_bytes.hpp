@@ -6,13 +6,15 @@
 
 namespace reprise::window {
 
+/// Prefetches every cache line of 64 bytes.
 inline void prefetch(const std::byte* from, std::size_t bytes) noexcept {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
     __builtin_prefetch(from + offset);
   }
 }
 
-/// Calls body with the size, for small fields as a constant, so that a memcpy is inlined.
+/// Calls body(bytes). For the usual sizes of small fields the argument is a constant, so that a
+/// memcpy in the body is inlined.
 template <class Body>
 [[gnu::always_inline]] inline void with_size(std::size_t bytes, const Body& body) noexcept {
   switch (bytes) {

@@ -12,15 +12,15 @@
 namespace reprise::window {
 namespace {
 
-/// The least bytes of a frame, and of a batch of them, for which frames are written past the
+/// The least bytes of a frame, and of all frames of a batch, for which frames are written past the
 /// caches: no second-level cache would keep such a batch until the learner reads it.
 constexpr std::size_t kStreamedFrame = 1024;
 constexpr std::size_t kStreamedBatch = std::size_t{4} << 20U;
 
-/// Whether a compressed field of `frame` bytes per frame and `item` bytes per item is written past
-/// the caches.
-bool is_streamed(std::size_t frame, std::size_t item, const detail::BatchView& batch) noexcept {
-  return frame >= kStreamedFrame && batch.capacity >= kStreamedBatch / item;
+/// Whether a field of this size per frame and per item is written past the caches.
+bool is_streamed(std::size_t frame_bytes, std::size_t item_bytes,
+                 const detail::BatchView& batch) noexcept {
+  return frame_bytes >= kStreamedFrame && batch.capacity >= kStreamedBatch / item_bytes;
 }
 
 }  // namespace
@@ -55,14 +55,14 @@ Gather::Gather(const Schema& schema, const storage::RowLayout& layout, const Win
   }
 }
 
-/// Copies the frames of all stacks, each once: those up to and including the first row, then those
-/// of the steps after it up to step `last`. A shorter window repeats its last frame; beyond step
-/// `last` there are zeros.
+/// Copies the frames of all stacks, each frame once: those that the first step's stack reads, then
+/// those of the steps up to step `last`. A shorter window repeats its last frame up to there.
+/// Zeros follow in the place of further steps.
 void Gather::copy_frames(const Copy& copy, const Part& part, std::uint32_t last,
                          const detail::BatchView& batch, std::size_t place) const noexcept {
   const std::size_t bytes = copy.bytes * batch.frames;
   std::byte* to = batch.columns[copy.field].data[detail::BatchView::kFrames] + place * bytes;
-  const bool streamed = copy.bytes >= kStreamedFrame && batch.capacity >= kStreamedBatch / bytes;
+  const bool streamed = is_streamed(copy.bytes, bytes, batch);
   const auto put = [&](const std::byte* from) {
     if (streamed) {
       stream_bytes(to, from, copy.bytes);
@@ -133,8 +133,8 @@ void Gather::copy_values_beside_rows(const std::byte* row, const detail::BatchVi
   }
 }
 
-/// Decompresses the frame of each step k in [-behind_, last] into places_of(k). Before the episode,
-/// missing frames are zeros or the first frame; after the window's end they are its last frame.
+/// Decompresses the frame of each step k in [-behind_, last] into places_of(k). In the place of
+/// frames before the episode come zeros or the first frame, and after the window's end its last.
 template <class PlacesOf>
 void Gather::unpack(const storage::CompressedField& field, const Part& part, std::int64_t last,
                     bool streamed, const PlacesOf& places_of) const noexcept {
@@ -166,8 +166,9 @@ void Gather::unpack(const storage::CompressedField& field, const Part& part, std
     storage::FrameRef ref;
     std::memcpy(&ref, part.row + step * static_cast<std::int64_t>(stride_) + field.offset,
                 sizeof(ref));
-    const bool is_there = k >= step || !zeros_before_;
-    if (!is_there || !decoder.read(room, ref, field.key, field.bytes, write)) {
+    const bool before_episode = k < step;
+    if ((before_episode && zeros_before_) ||
+        !decoder.read(room, ref, field.key, field.bytes, write)) {
       each_place([&](std::byte* place) { std::memset(place, 0, field.bytes); });
     }
   }
@@ -180,11 +181,14 @@ void Gather::unpack(const storage::CompressedField& field, const Part& part, std
 void Gather::unpack_field(const storage::CompressedField& field, const Part& part,
                           const Stacks& stacks, const detail::BatchView& batch,
                           std::size_t place) const noexcept {
-  batch.unique_frames ? unpack_frames(field, part, stacks.last, batch, place)
-                      : unpack_stacks(field, part, stacks, batch, place);
+  if (batch.unique_frames) {
+    unpack_frames(field, part, stacks.last_frame, batch, place);
+  } else {
+    unpack_stacks(field, part, stacks, batch, place);
+  }
 }
 
-/// Decompresses the stacks of a window's steps, and writes zeros for the steps that it lacks.
+/// Decompresses the stacks of a window's steps, and writes zeros for the steps that the item lacks.
 void Gather::unpack_stacks(const storage::CompressedField& field, const Part& part,
                            const Stacks& stacks, const detail::BatchView& batch,
                            std::size_t place) const noexcept {
@@ -193,10 +197,11 @@ void Gather::unpack_stacks(const storage::CompressedField& field, const Part& pa
   const std::size_t stack = (std::size_t{behind_} + 1) * field.bytes;
   const std::size_t item = batch.steps * stack;
   const std::size_t begin = place * item + part.at * stack;
-  // Frame k is the last one in the stack of step k, the last but one in that of step k + 1, ...
+  // Frame k is the last one in the stack of step k, the last but one in the stack of step k + 1,
+  // ...
   const auto places = [&](int which, std::int64_t k) -> Places {
     const std::int64_t first = std::max<std::int64_t>(k, 0);
-    const std::int64_t last = std::min(k + behind, stacks.steps - 1);
+    const std::int64_t last = std::min(k + behind, stacks.count - 1);
     if (first > last) {
       return {};
     }
@@ -207,15 +212,15 @@ void Gather::unpack_stacks(const storage::CompressedField& field, const Part& pa
   unpack(field, part, part.length, is_streamed(field.bytes, 2 * item, batch),
          [&](std::int64_t k) -> std::array<Places, 2> {
            return {places(detail::BatchView::kNow, k),
-                   places(detail::BatchView::kNext, k - stacks.next)};
+                   places(detail::BatchView::kNext, k - stacks.to_next)};
          });
   for (const int which : {detail::BatchView::kNow, detail::BatchView::kNext}) {
-    const std::size_t used = static_cast<std::size_t>(stacks.steps) * stack;
+    const std::size_t used = static_cast<std::size_t>(stacks.count) * stack;
     std::memset(column.data[which] + begin + used, 0, part.beyond * stack);
   }
 }
 
-/// Decompresses the frames of a window, each once.
+/// Decompresses each frame of a window once.
 void Gather::unpack_frames(const storage::CompressedField& field, const Part& part,
                            std::int64_t last, const detail::BatchView& batch,
                            std::size_t place) const noexcept {

@@ -27,10 +27,10 @@ struct Targets {
 
 /// Copies windows out of rows into the columns of a batch. Stacks, sequences, n-step returns and
 /// discounts are computed here, from the rows, and stored nowhere else. Each compressed frame of a
-/// window is decompressed once; a damaged one is all zeros. The value of a mutable column is read
-/// whole, though other threads may replace it.
+/// window is decompressed once; in the place of a damaged one are zeros. The value of a mutable
+/// column is read whole, though other threads may replace it.
 ///
-/// Each kind of window has a class of its own, made of these parts (`WindowSpec::make_gather`).
+/// Each kind of window derives a class, made of the parts here (`WindowSpec::make_gather`).
 ///
 /// Thread safety: const after construction, so any thread; different items may be gathered at the
 /// same time. The caller holds pins on the chunks, and no lock.
@@ -44,7 +44,7 @@ class Gather {
   Gather& operator=(const Gather&) = delete;
 
   /// Gathers item i from rows[i], the item's first row, into batch slot offset + i.
-  /// `targets`: those of the window, or others with at most as many steps. The next stop of the
+  /// `targets`: those of the window, or others with no more steps in a return. The next stop of the
   /// data path is `Shard::unpin`.
   virtual void items(std::span<const std::byte* const> rows, const Targets& targets,
                      const detail::BatchView& batch, std::size_t offset) const noexcept = 0;
@@ -57,11 +57,11 @@ class Gather {
   [[nodiscard]] bool has_values_beside_rows() const noexcept {
     return !mutable_.empty() || !recurrent_.empty();
   }
-  /// Copies only these values of the item that begins with `row`, as `items` does.
+  /// Copies only such values of the item that begins with `row`, as `items` does.
   void copy_values_beside_rows(const std::byte* row, const detail::BatchView& batch,
                                std::size_t place) const noexcept;
 
-  /// Bytes written per item, if stacks are whole.
+  /// Bytes written per item, if the batch has whole stacks.
   [[nodiscard]] std::size_t item_bytes() const noexcept { return item_bytes_; }
 
  protected:
@@ -80,11 +80,12 @@ class Gather {
     std::uint32_t beyond = 0;  ///< How many steps the item lacks after the part.
     bool terminated = false;   ///< Whether the last step terminated the episode.
   };
-  /// The stacks of one window.
+  /// Which stacks a batch has of one window: those of the steps from the first on in `now`, and as
+  /// many of later steps in `next`.
   struct Stacks {
-    std::int64_t last;   ///< The last step whose frame is in a stack.
-    std::int64_t steps;  ///< Steps with a stack.
-    std::int64_t next;   ///< Steps from a stack to that of the next observation.
+    std::int64_t last_frame;  ///< The last step whose frame is in a stack.
+    std::int64_t count;       ///< How many stacks `now` has.
+    std::int64_t to_next;     ///< How many steps later the stacks in `next` begin.
   };
 
   void copy_stack(const Copy& copy, const std::byte* row, std::uint64_t position,
@@ -144,8 +145,8 @@ inline float load_float(const std::byte* from) noexcept {
 
 // Inlined, because they run for each item of small rows.
 
-/// Copies the frames up to and including `row`, oldest first. Before the episode's first step there
-/// are none, so the first frame or zeros take their place.
+/// Copies the frames up to and including that of `row`, oldest first. In the place of frames before
+/// the episode come its first frame or zeros.
 inline void Gather::copy_stack(const Copy& copy, const std::byte* row, std::uint64_t position,
                                std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
@@ -160,9 +161,10 @@ inline void Gather::copy_stack(const Copy& copy, const std::byte* row, std::uint
   copy_bytes(to, from, copy.bytes);
 }
 
-/// R = sum over k of (product of the discounts of the steps before k) * reward[t + k], t being the
-/// step of `row` and k < length; the product over all these steps is the factor of the value of the
-/// observation after them. Accumulated in double.
+/// Writes the return and the discount of step t, which is in `row`. The return is the sum over
+/// k < length of reward[t + k] times the discounts of the steps from t to before t + k. The
+/// discount, by which a learner multiplies the value of the observation at t + length, is the
+/// product over all these steps. Both are computed in double.
 inline void Gather::write_target(const std::byte* row, std::uint32_t length, bool terminated,
                                  float discount, const detail::BatchView& batch,
                                  std::size_t place) const noexcept {
@@ -188,8 +190,8 @@ inline void Gather::write_target(const std::byte* row, std::uint32_t length, boo
   batch.discounts[place] = static_cast<float>(product);
 }
 
-/// Copies the mutable columns of `length` rows, each row's as one update left them, to the steps of
-/// the batch from number `first` on, and zeros to the `beyond` steps after these.
+/// Copies the mutable columns of `length` rows to the steps of the batch from number `first` on,
+/// and zeros to the `beyond` steps behind them. The values of a row are all of one update.
 inline void Gather::copy_mutable(const std::byte* row, std::uint32_t length, std::uint32_t beyond,
                                  const detail::BatchView& batch, std::size_t first) const noexcept {
   const auto column = [&](const storage::MutableField& field, std::size_t k) {

@@ -18,16 +18,16 @@ namespace reprise::window {
 class Gather;
 class WindowSpec;
 
-/// What the kinds of window differ in: which steps begin an item, which rows it needs, what is
-/// refused, and how it is gathered. Each kind has its own source file, with a `make_kind` for its
-/// options. Immutable; any thread.
+/// What the kinds of window differ in: which steps begin an item, which rows the item needs, which
+/// options and schemas are refused, and how items are gathered. Each kind has its own source file,
+/// with a `make_kind` for its options. Immutable; any thread.
 class Kind {
  public:
   virtual ~Kind() = default;
   Kind(const Kind&) = delete;
   Kind& operator=(const Kind&) = delete;
 
-  /// The name of its options.
+  /// The name of the kind's struct of options.
   [[nodiscard]] const char* name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t n_step() const noexcept { return n_step_; }
   [[nodiscard]] float discount() const noexcept { return discount_; }
@@ -77,8 +77,8 @@ class Kind {
 /// The names of the values of StackStart, as options have them.
 inline constexpr std::string_view kStackStarts[] = {"repeat_first", "zeros"};
 
-/// Makes the kind of a window; there is a function for each alternative of `Window`.
-/// std::invalid_argument naming the option, its value and what is allowed.
+/// Makes the kind of a window; there is a function for each alternative of `Window`. Throws
+/// std::invalid_argument, which names the option, its value and what is allowed.
 std::shared_ptr<const Kind> make_kind(const Transitions& window);
 std::shared_ptr<const Kind> make_kind(const Sequences& window);
 

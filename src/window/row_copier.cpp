@@ -37,8 +37,8 @@ void RowCopier::copy_rows(std::span<const std::byte* const> rows, const Targets&
       gather_.items(rows.subspan(begin, end - begin), targets, batch, offset + begin);
     });
   } catch (...) {
-    // There is no memory to share the work among threads. Copying needs none, so this thread copies
-    // everything, and the draw is not lost.
+    // Sharing the work among threads needs memory, and none is left. Copying needs no memory, so
+    // this thread copies everything, and the draw is not lost.
     gather_.items(rows, targets, batch, offset);
   }
 }

@@ -16,18 +16,18 @@ namespace reprise::window {
 /// Asks the system to read the rows and compressed frames of a batch from a mapped file in
 /// parallel, because copying alone would wait for one page after the other.
 ///
-/// The advice is a system call per item, which costs more than copying a small row that is in
-/// memory. So it is given only if the previous batch had to be read from the disk. One thread at a
+/// The request is a system call per item, which costs more than copying a small row that is in
+/// memory. So it is made only if the previous batch had to be read from the disk. One thread at a
 /// time.
 class ReadAhead {
  public:
   ReadAhead(const storage::ChunkStore& store, const WindowSpec& window) noexcept
-      : behind_(window.behind()), ahead_(window.reach()), on_(store.in_file()) {}
+      : behind_(window.behind()), ahead_(window.reach()), in_file_(store.in_file()) {}
 
-  /// Call it before a batch is copied. `rows[i]` is the row of `places[i]`; its chunk is pinned.
+  /// Call it before a batch is copied. rows[i] is the row at places[i], whose chunk is pinned.
   void before(storage::ChunkStore& store, std::span<const std::byte* const> rows,
               std::span<const storage::Place> places) noexcept {
-    if (!on_) {
+    if (!in_file_) {
       return;
     }
     reads_ = base::disk_reads();
@@ -37,7 +37,7 @@ class ReadAhead {
       store.will_need(rows[i] - behind * store.row_stride(),
                       (behind + 1 + ahead) * store.row_stride());
     }
-    // The places of frames are in the rows, which the system has been asked for by now.
+    // The places of frames are in the rows, so the rows are requested before the frames.
     for (std::size_t i = 0; cold_ && store.has_frames() && i < rows.size(); ++i) {
       storage::ItemHeader header;
       std::memcpy(&header, rows[i], sizeof(header));
@@ -49,7 +49,7 @@ class ReadAhead {
   }
   /// Call it after the batch was copied.
   void after() noexcept {
-    if (on_) {
+    if (in_file_) {
       cold_ = base::disk_reads() != reads_;
     }
   }
@@ -57,7 +57,7 @@ class ReadAhead {
  private:
   const std::uint32_t behind_;
   const std::uint32_t ahead_;
-  const bool on_;
+  const bool in_file_;       ///< Otherwise nothing has to be read.
   bool cold_ = false;        ///< Whether copying the last batch read from the disk.
   std::uint64_t reads_ = 0;  ///< Disk reads before this batch.
 };

@@ -11,8 +11,10 @@
 namespace reprise::window {
 namespace {
 
-/// Bytes of later sequences to prefetch, and the most bytes of one of them.
-constexpr std::size_t kSequencesAhead = 8192;
+/// How far ahead of the sequence being copied later ones are prefetched: bytes of all of them, and
+/// the most sequences; and the most bytes that are prefetched of one sequence.
+constexpr std::size_t kBytesAhead = 8192;
+constexpr std::size_t kSequencesAhead = 16;
 constexpr std::size_t kSequenceBytes = 1024;
 
 class SequenceGather final : public Gather {
@@ -34,7 +36,7 @@ class SequenceGather final : public Gather {
                    std::byte* to) const noexcept;
 };
 
-/// Writes the return and discount of each step, and zeros beyond the last one.
+/// Writes the return and discount of each step, and zeros for the steps that the item lacks.
 void SequenceGather::write_targets(const Part& part, const Targets& targets,
                                    const detail::BatchView& batch,
                                    std::size_t first) const noexcept {
@@ -56,7 +58,7 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
                            const detail::BatchView& batch, std::size_t offset) const noexcept {
   const std::size_t window_bytes = (std::size_t{ahead_} + 1) * stride_;
   const std::size_t fetched = std::min(window_bytes, kSequenceBytes);
-  const std::size_t distance = std::clamp<std::size_t>(kSequencesAhead / fetched, 1, 16);
+  const std::size_t distance = std::clamp<std::size_t>(kBytesAhead / fetched, 1, kSequencesAhead);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + distance < rows.size()) {
       // At the end of an episode these lines may belong to another window; a prefetch cannot fault.
@@ -67,8 +69,8 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
     storage::ItemHeader header;
     std::memcpy(&header, row, sizeof(header));
     const std::uint64_t position = header.position();
-    const std::uint32_t length = stream_rows_.on() ? ahead_ : header.length();
-    if (stream_rows_.on()) {
+    const std::uint32_t length = stream_rows_.present() ? ahead_ : header.length();
+    if (stream_rows_.present()) {
       copy_stream_item(row, position, targets, batch, place);
     } else {
       copy_part({row, position, length, 0, ahead_ - length, header.terminated()}, targets, batch,
@@ -83,34 +85,34 @@ void SequenceGather::items(std::span<const std::byte* const> rows, const Targets
   }
 }
 
-/// Copies an item of a stream episode by episode, and writes `is_first`, `terminated` and
-/// `truncated` of its steps.
+/// Copies an item of a stream, episode by episode, and writes `is_first`, `terminated` and
+/// `truncated` of the item's steps.
 void SequenceGather::copy_stream_item(const std::byte* row, std::uint64_t position,
                                       const Targets& targets, const detail::BatchView& batch,
                                       std::size_t place) const noexcept {
-  bool* const first = batch.is_first + place * ahead_;
+  bool* const is_first = batch.is_first + place * ahead_;
   bool* const terminated = batch.terminated + place * ahead_;
   bool* const truncated = batch.truncated + place * ahead_;
-  for (bool* const column : {first, terminated, truncated}) {
+  for (bool* const column : {is_first, terminated, truncated}) {
     std::fill_n(column, ahead_, false);
   }
-  Part one{row, position};
+  Part part{row, position};  // The steps of the present episode so far.
   for (std::uint32_t t = 0; t < ahead_; ++t) {
-    const std::byte* const own = one.row + one.length * stride_;
-    const storage::StreamRow end_kind = stream_rows_.of(own);
+    const std::byte* const step = part.row + part.length * stride_;
+    const storage::StreamRow end_kind = stream_rows_.of(step);
     const bool goes_on = t + 1 < ahead_;
-    const std::uint32_t to_next = goes_on ? stream_rows_.to_next(own) : 1;
+    const std::uint32_t to_next = goes_on ? stream_rows_.to_next(step) : 1;
     const bool ends = end_kind != storage::StreamRow::Continue || to_next != 1;
-    ++one.length;
+    ++part.length;
     if (goes_on && !ends) {
       continue;
     }
-    one.terminated = end_kind == storage::StreamRow::Terminated;
-    first[one.at] = one.position == 0;
-    terminated[t] = one.terminated;
-    truncated[t] = ends && !one.terminated;
-    copy_part(one, targets, batch, place);
-    one = {own + to_next * stride_, 0, 0, t + 1};
+    part.terminated = end_kind == storage::StreamRow::Terminated;
+    is_first[part.at] = part.position == 0;
+    terminated[t] = part.terminated;
+    truncated[t] = ends && !part.terminated;
+    copy_part(part, targets, batch, place);
+    part = {.row = step + to_next * stride_, .position = 0, .at = t + 1};
   }
 }
 
@@ -144,11 +146,12 @@ void SequenceGather::copy_part(const Part& part, const Targets& targets,
   if (targets.n_step != 0) {
     write_targets(part, targets, batch, first);
   } else {
-    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // The last part's value remains.
+    batch.discounts[place] = part.terminated ? 0.0F : 1.0F;  // Of the last part copied.
   }
 }
 
-/// Copies one field of the rows from `row` on; zeros for the steps beyond them.
+/// Copies one field of the part's rows, which begin at `row`; writes zeros for the steps that the
+/// item lacks.
 void SequenceGather::copy_steps(const Copy& copy, const Part& part, const std::byte* row,
                                 std::byte* to) const noexcept {
   const std::byte* const from = row + copy.offset;
@@ -162,7 +165,7 @@ void SequenceGather::copy_steps(const Copy& copy, const Part& part, const std::b
   }
 }
 
-/// Like `copy_steps`, for stacks: that of the observation `ahead` steps after each step.
+/// Like `copy_steps`, for stacks: for each step, that of the observation `ahead` steps later.
 void SequenceGather::copy_stacks(const Copy& copy, const Part& part, std::uint32_t ahead,
                                  std::byte* to) const noexcept {
   const std::size_t bytes = (std::size_t{behind_} + 1) * copy.bytes;
@@ -173,6 +176,7 @@ void SequenceGather::copy_stacks(const Copy& copy, const Part& part, std::uint32
 }
 
 constexpr std::string_view kEnds[] = {"zero_pad", "drop", "overlap", "continue"};
+/// The columns that a batch of a stream has beside the fields.
 constexpr std::string_view kOfStream[] = {"is_first", "terminated", "truncated"};
 
 class SequencesKind final : public Kind {
@@ -217,7 +221,7 @@ class SequencesKind final : public Kind {
     }
     return (whole || gives_shorter()) && position % window_.period == 0;
   }
-  /// Refuses a capacity with which the buffer would have no item at times, so samplers would wait.
+  /// Refuses a capacity with which the buffer would at times have no item to draw.
   void check_capacity(std::size_t steps) const override {
     const std::size_t least = std::max(ahead(), window_.period);
     base::require(steps >= least, "capacity_steps is ", steps, "; allowed: at least ", least,

@@ -13,14 +13,14 @@ HWY_BEFORE_NAMESPACE();
 namespace reprise::window::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// How many bytes ahead are prefetched: frames of a window follow each other in memory, but the
-/// processor's prefetcher stops at a page's end.
+/// How many bytes ahead are prefetched. The frames of a window follow each other in memory, but the
+/// processor's prefetcher stops at the end of a page.
 constexpr std::size_t kReadAhead = 4096;
 
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   const hn::CappedTag<std::uint8_t, 64> d;
   const std::size_t lanes = hn::Lanes(d);
-  // A vector has to be aligned, and fills its part of one line.
+  // Stores past the caches need aligned vectors, which then lie in one cache line each.
   const std::size_t head =
       std::min(bytes, (lanes - reinterpret_cast<std::uintptr_t>(to) % lanes) % lanes);
   std::memcpy(to, from, head);

@@ -4,12 +4,12 @@
 
 namespace reprise::window {
 
-/// Copies bytes past the caches: the lines that are written are not read first. For batches so
-/// large that no cache keeps them until they are read.
+/// Copies bytes past the caches, so that the lines that are written need not be read first. For
+/// batches so large that no cache keeps them until they are read.
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-/// Call it after the last `stream_bytes`: a release alone does not order such stores before the
-/// thread's later ones.
+/// Call it after the last `stream_bytes`: a release alone does not order those stores before later
+/// stores of the thread.
 void end_stream() noexcept;
 
 }  // namespace reprise::window

@@ -11,7 +11,7 @@
 namespace reprise::window {
 namespace {
 
-/// Number of items by which rows are prefetched ahead of the one being copied.
+/// How many items later the item is whose rows are prefetched while one is copied.
 constexpr std::size_t kPrefetchDistance = 16;
 /// Bytes prefetched ahead per row; the processor's own prefetcher follows longer rows.
 constexpr std::size_t kPrefetchBytes = 256;
@@ -33,8 +33,8 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const Targe
       prefetch(rows[i + kPrefetchDistance], ahead + stride_);
       __builtin_prefetch(rows[i + kPrefetchDistance] + ahead + stride_ - 1);
     } else if (i + kPrefetchDistance < rows.size()) {
-      // The row n steps ahead lies in the same chunk or, past an episode's end, is not needed; a
-      // prefetch of it cannot fault.
+      // The row n steps ahead lies in the same chunk or, behind an episode's end, is not needed;
+      // its prefetch cannot fault.
       const std::size_t fetched = std::min(stride_, kPrefetchBytes);
       prefetch(rows[i + kPrefetchDistance], fetched);
       prefetch(rows[i + kPrefetchDistance] + ahead, fetched);
@@ -65,7 +65,7 @@ void TransitionGather::items(std::span<const std::byte* const> rows, const Targe
                  row + copy.offset, copy.bytes);
     }
     if (!mutable_.empty()) {
-      copy_mutable(row, 1, 0, batch, place);
+      copy_mutable(row, /*length=*/1, /*beyond=*/0, batch, place);
     }
     write_target(row, length, header.terminated(), targets.discount, batch, place);
     batch.episodes[place] = header.episode;

@@ -22,10 +22,10 @@ void WindowSpec::check_fields(const Schema& schema) const {
 
 Targets WindowSpec::targets(std::optional<std::uint32_t> n_step,
                             std::optional<float> discount) const {
-  const auto require = [&](bool allowed, const char* name, auto given, const auto&... what) {
-    base::require(this->n_step() != 0, name, " is ", given, ", and window is ", this->name(),
+  const auto require = [&](bool allowed, const char* name, auto value, const auto&... range) {
+    base::require(this->n_step() != 0, name, " is ", value, ", and window is ", this->name(),
                   " without n_step; allowed: none, as its batches have no returns");
-    base::require(allowed, name, " is ", given, "; allowed: ", what...);
+    base::require(allowed, name, " is ", value, "; allowed: ", range...);
   };
   Targets targets = this->targets();
   if (n_step) {
@@ -87,10 +87,10 @@ std::size_t items_of_episode(const Window& window, std::size_t steps, End end) {
   std::size_t items = 0;
   for (std::size_t position = 0; position < decided; ++position) {
     const std::size_t length = std::min(whole, steps - position);
-    items += spec.begins_item(position, static_cast<std::uint32_t>(length),
-                              ended && position + length == steps)
-                 ? 1U
-                 : 0U;
+    if (spec.begins_item(position, static_cast<std::uint32_t>(length),
+                         ended && position + length == steps)) {
+      ++items;
+    }
   }
   return items;
 }

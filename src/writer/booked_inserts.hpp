@@ -10,19 +10,19 @@
 
 namespace reprise::writer {
 
-/// Inserts that the rate limiter has granted one writer in advance, a block at a time. One thread
-/// at a time.
+/// The inserts (permissions to insert a step) that the rate limiter has granted to one writer and
+/// that the writer has not used. The rate limiter grants several at once. One thread at a time.
 class BookedInserts {
  public:
   explicit BookedInserts(buffer::BufferCore& core) noexcept
       : core_(core),
         left_(core.limiter().limits_inserts() ? 0 : std::numeric_limits<std::size_t>::max()) {}
-  /// Gives the remaining inserts to other writers; afterwards nothing else may be called.
+  /// Returns the unused inserts for other writers; afterwards nothing else may be called.
   void give_back() noexcept {
     give_up_turn();
     core_.limiter().return_inserts(left_);
   }
-  /// Ends the turn that `poll` keeps, if there is one.
+  /// Gives up the place in the line of waiting writers that `poll` keeps, if it keeps one.
   void give_up_turn() noexcept {
     if (polled_turn_) {
       leave(*polled_turn_);
@@ -33,7 +33,8 @@ class BookedInserts {
   [[nodiscard]] bool none() const noexcept { return left_ == 0; }
   void use_one() noexcept { --left_; }
 
-  /// Waits for an insert; returns why there is none, or nothing.
+  /// Waits until the writer has a granted insert. Returns nothing then, or why the wait ended
+  /// before.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept {
     bool known = true;
     if (left_ == 0 && !core_.writer_turns.anybody()) {
@@ -42,8 +43,8 @@ class BookedInserts {
     if (left_ != 0) {
       return std::nullopt;
     }
-    // The call takes its turn before its wait is counted, so a call that is seen to wait has a
-    // turn.
+    // The call joins the line of waiting writers before its wait is counted, so whoever sees the
+    // wait in the statistics can rely on the call's place in the line.
     Booking booking;
     static_cast<void>(core_.writer_turns.enqueue(booking));
     limiter::Wait wait(terms, &core_.writers_for_limiter, &core_.room_event,
@@ -54,12 +55,12 @@ class BookedInserts {
     if (!end) {
       end = wait_for_booking(booking, wait);
     }
-    leave(booking);  // Inserts that came too late for this call are for the next one.
+    leave(booking);  // Inserts granted after the wait had ended are for the next call.
     return end;
   }
 
-  /// Like `wait`, for a thread that must not wait: false if there is no insert. The writer keeps
-  /// its turn until there is one.
+  /// The same for a thread that must not wait. Returns false if no insert is granted yet; the
+  /// writer then keeps its place in the line until a later `poll` finds one granted.
   [[nodiscard]] bool poll() noexcept {
     bool known = true;
     if (left_ == 0 && !polled_turn_ && !core_.writer_turns.anybody()) {
@@ -79,20 +80,21 @@ class BookedInserts {
 
  private:
   using Turn = limiter::Turns::Turn;
-  /// A writer's turn, and the inserts that it got.
+  /// A writer's place in the line, and the inserts that were granted to the writer there.
   struct Booking : limiter::Turns::Turn {
     Booking() noexcept {}  // NOLINT(modernize-use-equals-default): clang has no other one here yet.
     std::size_t inserts = 0;
   };
 
-  /// Ends a turn, asks the rate limiter for the turns after it, and takes the inserts that the
-  /// ended one got.
+  /// Leaves the line with the inserts granted there, and asks the rate limiter for the writers
+  /// behind.
   void leave(Booking& booking) noexcept {
     bool known = true;
     core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
     left_ += booking.inserts;
   }
-  /// Waits for inserts when it is the writer's turn.
+  /// Waits, as the first writer of the line, until the rate limiter grants inserts. Returns nothing
+  /// then, or why the wait ended before.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_booking(Booking& booking,
                                                                  limiter::Wait& wait) noexcept {
     bool known = true;
@@ -110,10 +112,11 @@ class BookedInserts {
     }
   }
 
-  /// Returns the number of items for the rate limiter. It first ingests what is pending: before a
-  /// ratio lets inserts through because there are few items, and in every shard before a queue lets
-  /// any through. If a shard's lock is taken, there may be more items than were counted; then
-  /// `known` becomes false, and the number returned lets nothing through for lack of items.
+  /// Counts the items for the rate limiter. Before that it ingests pending rows: in every shard for
+  /// a queue; for a ratio only as long as the count is so small that the ratio would hold no
+  /// writer. If the lock of a shard is taken, rows may stay pending; then the count may be too
+  /// small, `known` becomes false, and the number returned is large enough that the limiter does
+  /// not grant inserts for a lack of items.
   [[nodiscard]] std::size_t look_for_items(bool& known) noexcept {
     const limiter::Limiter& limiter = core_.limiter();
     const std::size_t enough = limiter.enough();
@@ -123,8 +126,8 @@ class BookedInserts {
       if (!limiter.is_queue() && core_.limiter_items() >= enough && !wanting()) {
         break;
       }
-      // After all shards' locks were taken, either the count lacks the items that were drawn for
-      // the last time, or their sampler sees that this writer is registered, and wakes it (E1).
+      // Once each shard's lock was held here, either the count is without the items that were drawn
+      // for the last time, or their sampler sees this writer registered, and wakes it (E1).
       known = core_.shards().help_ingest(s) && known;
     }
     if (!known) {
@@ -136,8 +139,8 @@ class BookedInserts {
   bool book(Turn& turn, bool& known) noexcept {
     return (static_cast<Booking&>(turn).inserts = book(known)) != 0;
   }
-  /// Asks the rate limiter for a block of inserts. If it gives none, it has to be asked again, soon
-  /// unless `known`.
+  /// Asks the rate limiter for inserts and returns how many it granted. After 0 the caller has to
+  /// ask again: soon if `known` is false, because then the items could not be counted.
   [[nodiscard]] std::size_t book(bool& known) noexcept {
     if (core_.closed()) {
       return 0;
@@ -151,15 +154,15 @@ class BookedInserts {
     return booked;
   }
 
-  /// The longest sleep between two requests: eviction below the minimum of a ratio lets inserts
-  /// through, and wakes nobody.
+  /// The longest sleep between two requests. Evictions can bring a ratio below its minimum of
+  /// items, so that it grants inserts, but an eviction wakes no writer.
   static constexpr std::chrono::nanoseconds kPollInterval = std::chrono::milliseconds(10);
-  /// The longest sleep while another thread holds a shard's lock, because its release wakes nobody.
+  /// The longest sleep while another thread holds a shard's lock: unlocking wakes no writer.
   static constexpr std::chrono::nanoseconds kShortPollInterval = std::chrono::microseconds(100);
 
   buffer::BufferCore& core_;
   std::size_t left_;
-  std::optional<Booking> polled_turn_;  ///< The turn that `poll` keeps.
+  std::optional<Booking> polled_turn_;  ///< The place in the line that `poll` keeps.
 };
 
 }  // namespace reprise::writer

@@ -14,11 +14,11 @@ using WriterPosition = buffer::WriterSlots::WriterPosition;
 /// How long to wait for a freed chunk once the disk has no room for a new one.
 constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100);
 
-/// Rising pauses between a writer's attempts to get a chunk. The writer is registered nowhere, so
-/// nobody wakes it.
+/// Rising pauses between a writer's attempts to get a chunk. No event tells of a freed chunk, so
+/// nobody wakes the writer.
 class BackOff {
  public:
-  /// Pauses; true once yielding has not helped for a while.
+  /// Pauses. Returns true once it sleeps, because yielding did not help.
   bool pause(const limiter::Wait& wait) noexcept {
     if (tries_ < kYields) {
       ++tries_;
@@ -37,16 +37,18 @@ class BackOff {
   std::chrono::nanoseconds pause_ = std::chrono::microseconds(5);
 };
 
-/// Finds a chunk, from the shards in turn, so that all have about as many steps.
+/// Finds a chunk, or returns kNil. A writer passes the next shard as `home` each time, so that all
+/// shards get about as many steps.
 ///
-/// A chunk that another writer left open comes first, then a free one that was used before, then
-/// one that is emptied now, and then one that was never used, until the shard has used a few more
-/// than the average number of chunks with steps; or beyond that if `urgent`. Other shards are tried
-/// only if shard `home` has none.
+/// A chunk that another writer left open comes first, of any shard. Otherwise shard `home` is
+/// tried, and then all shards, for a chunk that was used and freed, then for one that ingesting and
+/// evicting frees, then for one that was never used. Unless `urgent`, a shard gives out chunks that
+/// were never used only until it has used a few more than the average number of chunks with steps.
 std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
                          int& disk_error) noexcept {
   const std::size_t shards = core.shards().size();
-  // Chunks per shard beside those with steps: pinned ones, and those of writers, open or closed.
+  // How many chunks a shard may have used beside those with steps: one for each of its writers, and
+  // two more, because some are pinned and some are closed but not ingested.
   const std::size_t without_steps = core.slots().alive() / shards + 2;
   const auto open = [&](std::size_t s) { return core.shards()[s].chunks().take_open(); };
   const auto recycled = [&](std::size_t s) { return core.shards()[s].chunks().take_recycled(); };
@@ -67,8 +69,8 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
     }
   };
   try_shards(shards, open);
-  // A shard's news are ingested before it gets more, because otherwise other shards would evict
-  // younger steps.
+  // The home shard ingests what was published there before it gets more rows. Otherwise other
+  // shards would evict for it, and their steps may be younger.
   if (chunk == kNil && core.shards()[home].maybe_rung()) {
     core.shards().help_ingest(home);
   }
@@ -101,8 +103,8 @@ OpenChunk::OpenChunk(buffer::BufferCore& core, std::size_t slot)
 
 void OpenChunk::leave() noexcept {
   if (in_tail()) {
-    // After a load, the slot may still name the chunk that its writer had open at the save: a
-    // writer that has begun no episode since has not entered that chunk.
+    // After a load, the slot may still name the chunk that was open at the save: a writer that has
+    // begun no episode since the load has not entered that chunk yet.
     const std::uint32_t left = core_.slots().writer_position(slot_).chunk;
     if (left != kNil) {
       enter(left);
@@ -138,7 +140,7 @@ void OpenChunk::begin() noexcept {
 }
 
 void OpenChunk::drop() noexcept {
-  row_ = segment_;  // No row has been packed, because nothing is decided of the episode here.
+  row_ = segment_;  // No row has been packed, because no step of the episode is decided here.
 }
 
 void OpenChunk::end(std::uint32_t final_row) noexcept {
@@ -224,7 +226,7 @@ void OpenChunk::copy_to_tail(std::uint32_t first) noexcept {
   }
 }
 
-/// Waits for a chunk. It times out sooner if the disk has no room for another one; then
+/// Waits for a chunk. The wait times out sooner if the disk has no room for another chunk; then
 /// `disk_error_` is the errno value.
 std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexcept {
   if (!in_tail() || take_with_tail(false)) {
@@ -245,15 +247,16 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
       }
       continue;
     }
-    // However short the wait was, it does not fail while there is a chunk, unless the hook ended
-    // it, because its caller may rely on the step not being taken.
+    // However short the wait was, it must not fail while a chunk can be had, so the writer tries
+    // once more. After the hook has ended the wait it does not try: the hook's owner may rely on it
+    // that the step was not committed.
     if ((only_try || !wait.refused()) && take_with_tail(true)) {
       wait.clear_end();
       return std::nullopt;
     }
     if (end == limiter::WaitEnd::TimedOut && disk_error_ == 0) {
-      // The disk's timeout may have ended the wait, and then another thread took the chunk for
-      // which there was no room; without the error there is more time.
+      // The short deadline for a full disk may have ended the wait before the caller's timeout. If
+      // the last attempt failed for another reason, only the caller's timeout counts.
       end = wait.over();
     }
     if (end) {
@@ -271,10 +274,10 @@ void OpenChunk::check_disk() const {
   }
 }
 
-/// Publishes the rows that are decided and rings the shard's doorbell, so that the next thread that
-/// locks the shard takes them in. Does nothing if none is new, or while a `DeferredRing` holds it
-/// back. With `closing` it always rings, and that ring also gives up the chunk, which must not be
-/// touched afterwards: the writer is back in its tail.
+/// Publishes the decided rows and rings the shard's doorbell, so that the next thread that locks
+/// the shard ingests them. Does nothing if no row was decided since the last ring, or while a
+/// `DeferredRing` lives. With `closing` it rings in any case and gives up the chunk, which the
+/// writer must not touch afterwards: it goes on in its tail.
 void OpenChunk::announce(bool closing) noexcept {
   if (!closing && (held_ || published_ == announced_)) {
     return;
@@ -282,7 +285,7 @@ void OpenChunk::announce(bool closing) noexcept {
   storage::publish(core_.store().chunk(chunk_).bell, published_);
   announced_ = published_;
   if (shard_->ring(chunk_, closing)) {
-    // The chunk was put in the list of chunks with news, for which a sleeping sampler waits (E1).
+    // The ring put the chunk on the doorbell list, for which a sleeping sampler waits (E1).
     core_.items_event.wake_registered();
   }
   if (closing) {
@@ -296,7 +299,7 @@ void OpenChunk::announce(bool closing) noexcept {
   }
 }
 
-/// Takes a chunk if one is free or can be freed at once.
+/// Takes a chunk if one is free or can be freed at once. `urgent`: as in `find_chunk`.
 bool OpenChunk::take(bool urgent) noexcept {
   WriterPosition position = core_.slots().writer_position(slot_);
   if (position.chunk == kNil) {
@@ -313,8 +316,8 @@ bool OpenChunk::take(bool urgent) noexcept {
   return true;
 }
 
-/// Makes a chunk the writer's. It is published up to its cursor, because between episodes, when
-/// chunks are handed over, everything written is decided.
+/// Makes a chunk the writer's. All rows before the chunk's cursor count as published, because
+/// chunks change hands only between episodes, when every step in them is decided.
 void OpenChunk::enter(std::uint32_t chunk) noexcept {
   chunk_ = chunk;
   shard_ = &core_.shards().of_chunk(chunk);
@@ -329,7 +332,7 @@ void OpenChunk::enter(std::uint32_t chunk) noexcept {
   }
 }
 
-/// Takes a chunk in the middle of an episode, where the rows of the tail go on.
+/// Takes a chunk in the middle of an episode, and copies the tail's rows to its next free rows.
 bool OpenChunk::take_with_tail(bool urgent) noexcept {
   if (!take(urgent)) {
     return false;

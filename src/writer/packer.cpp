@@ -32,11 +32,11 @@ Packer::Packer(const buffer::Format& format, storage::ChunkStore& store)
 void Packer::enter(std::uint32_t chunk, std::uint32_t row) noexcept {
   chunk_ = chunk;
   packed_ = row;
-  at_ = store_.frames_end(chunk, row);
+  room_used_ = store_.frames_end(chunk, row);
 }
 
 void Packer::pack(std::uint32_t segment, std::uint32_t last) noexcept {
-  // The row packed last, if it is of this segment, still lacks its columns: they came afterwards.
+  // The row packed last, if it is of this segment, lacks its columns: they were written later.
   for (std::uint32_t row = packed_ > segment ? packed_ - 1 : segment; row < last; ++row) {
     copy(row, columns_);
   }
@@ -44,16 +44,17 @@ void Packer::pack(std::uint32_t segment, std::uint32_t last) noexcept {
     copy(packed_, observations_);
     pack_frames(packed_);
   }
-  store_.note_frames(chunk_, packed_, at_);
+  store_.note_frames(chunk_, packed_, room_used_);
 }
 
-/// Packs the frames of a row. The first frames of a chunk stay as they are, as keys of the others.
+/// Packs the frames of a row. Those of the first row of a chunk are stored uncompressed: they are
+/// the key frames of the others.
 void Packer::pack_frames(std::uint32_t row) noexcept {
   const std::span<std::byte> room = store_.frame_room(chunk_);
   for (const Frame& frame : frames_) {
     const std::span<const std::byte> from(at(row) + frame.from, frame.bytes);
-    std::byte* const to = room.data() + at_;
-    storage::FrameRef ref{at_, static_cast<std::uint32_t>(frame.bytes)};
+    std::byte* const to = room.data() + room_used_;
+    storage::FrameRef ref{room_used_, static_cast<std::uint32_t>(frame.bytes)};
     if (row == 0) {
       std::memcpy(to, from.data(), frame.bytes);
     } else {
@@ -61,7 +62,7 @@ void Packer::pack_frames(std::uint32_t row) noexcept {
           encoder_.encode(room.subspan(frame.key, frame.bytes), from, to));
     }
     std::memcpy(store_.row(chunk_, row) + frame.to, &ref, sizeof(ref));
-    at_ += ref.bytes;
+    room_used_ += ref.bytes;
   }
 }
 

@@ -11,11 +11,12 @@
 
 namespace reprise::writer {
 
-/// The rows of a writer whose schema compresses fields: it holds the last ones of the open episode
-/// uncompressed, and packs them into the chunk.
+/// Holds the last rows of a writer's open episode uncompressed, and packs them into the chunk. Used
+/// if the schema compresses fields.
 ///
-/// A row is packed at the commit that completes its observation, before it is published (I1). Rows
-/// have the numbers that `OpenChunk` gives them, and do not move in memory when the numbers change.
+/// A row is packed at the commit that completes its observation, before the row is published (I1).
+/// Rows have the numbers that `OpenChunk` gives them, and do not move in memory when the numbers
+/// change.
 ///
 /// One thread at a time.
 class Packer {
@@ -29,10 +30,10 @@ class Packer {
   /// Makes row `by` row 0; numbers wrap.
   void renumber(std::uint32_t by) noexcept { first_ += by; }
 
-  /// Goes on with this row of a chunk, after rows that are packed.
+  /// Goes on in a chunk, whose rows before this one are packed.
   void enter(std::uint32_t chunk, std::uint32_t row) noexcept;
-  /// Packs the rows up to `last` that are not packed yet: the observations of all, and the columns
-  /// of all but `last`. `segment`: the first row of this episode or stream in the chunk.
+  /// Packs the rows up to `last` that are not packed yet: the observation of each row, and the
+  /// columns of each but `last`. `segment`: the first row of this episode or stream in the chunk.
   void pack(std::uint32_t segment, std::uint32_t last) noexcept;
 
  private:
@@ -58,8 +59,8 @@ class Packer {
   const std::unique_ptr<std::byte[]> rows_;
   std::uint32_t first_ = 0;  ///< Place of row 0, before wrapping.
   std::uint32_t chunk_ = storage::kNil;
-  std::uint32_t packed_ = 0;  ///< Rows of the chunk whose observations are packed.
-  std::uint32_t at_ = 0;      ///< Bytes taken in its frame room.
+  std::uint32_t packed_ = 0;     ///< Rows of the chunk whose observations are packed.
+  std::uint32_t room_used_ = 0;  ///< Bytes taken in the chunk's frame room.
 };
 
 }  // namespace reprise::writer

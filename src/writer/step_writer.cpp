@@ -52,7 +52,9 @@ std::size_t StepWriter::completing(End end) const noexcept {
   }
   std::size_t items = 0;
   for (std::uint32_t back = 0; back <= open_; ++back) {
-    items += begins_item(back, back + 1, end) ? 1U : 0U;
+    if (begins_item(back, back + 1, end)) {
+      ++items;
+    }
   }
   return items;
 }
@@ -64,18 +66,19 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
   std::ranges::for_each(ends, check_end);
   check_rows(ends.size(), values, done);
   const std::span<const FieldSpec> specs = format_.schema.fields();
-  const auto place = [&](const detail::RawValue& value) {
+  const auto memory_of = [&](const detail::RawValue& value) {
     const int now = specs[value.index].traits().per_item ? kState : kNow;
     return rows[value.next ? kNext : now] + fields[value.index].offset;
   };
   for (; done < ends.size(); ++done) {
     const End end = ends[done];
+    // A transition whose observations equal the writer's current ones continues the episode.
     bool continues = from_transitions_ && in_episode();
     for (const detail::RawValue& value : values) {
       const FieldSpec& spec = specs[value.index];
       continues =
           continues && (value.next || !spec.traits().has_next ||
-                        std::memcmp(place(value), row_of(value, spec, done), spec.bytes) == 0);
+                        std::memcmp(memory_of(value), row_of(value, spec, done), spec.bytes) == 0);
     }
     if (needs_priorities_) {  // Throws before the episode under way is ended.
       check_priorities(continues ? completing(end) : check_episode(1, end, {}), {});
@@ -86,11 +89,11 @@ CommitStatus StepWriter::add_transitions(std::span<const End> ends,
     for (const detail::RawValue& value : values) {
       const FieldSpec& spec = specs[value.index];
       if (!continues || value.next || !spec.traits().has_next) {
-        std::memcpy(place(value), row_of(value, spec, done), spec.bytes);
+        std::memcpy(memory_of(value), row_of(value, spec, done), spec.bytes);
       }
       taken[value.next ? kNext : kNow] |= std::uint64_t{1} << value.index;
     }
-    if (const CommitStatus status = take(end, {}); status != CommitStatus::Committed) {
+    if (const CommitStatus status = stamp_and_commit(end, {}); status != CommitStatus::Committed) {
       return status;
     }
     from_transitions_ = true;
@@ -137,11 +140,13 @@ std::size_t StepWriter::count_decided(std::size_t steps, End end, std::size_t do
     return items_of_episode(format_.window.options(), steps, end);
   }
   const std::uint32_t whole = format_.window.ahead();
-  const std::uint64_t first = number() - done;
+  const std::uint64_t first = step_number() - done;
   std::size_t items = 0;
   for (std::uint64_t last = std::max<std::uint64_t>(first, whole - 1); last < first + steps;
        ++last) {
-    items += format_.window.begins_item(last + 1 - whole, whole, false) ? 1U : 0U;
+    if (format_.window.begins_item(last + 1 - whole, whole, /*ends=*/false)) {
+      ++items;
+    }
   }
   return items;
 }
@@ -163,9 +168,9 @@ void StepWriter::check_step() const {
   }
 }
 
-void StepWriter::check_discount(const void* given) const {
+void StepWriter::check_discount(const void* value) const {
   float discount = 0.0F;
-  std::memcpy(&discount, given, sizeof(discount));
+  std::memcpy(&discount, value, sizeof(discount));
   if (!(discount >= 0.0F && discount <= 1.0F)) {
     base::refuse(base::Call{"Writer::commit"}, "field '",
                  format_.schema.fields()[*format_.layout.discount_field()].name, "' is ", discount,
@@ -173,22 +178,22 @@ void StepWriter::check_discount(const void* given) const {
   }
 }
 
-void StepWriter::check_version(const void* given) const {
+void StepWriter::check_version(const void* value) const {
   std::int64_t version = 0;
-  std::memcpy(&version, given, sizeof(version));
+  std::memcpy(&version, value, sizeof(version));
   base::require(version >= 0, base::Call{"Writer::commit"}, "field '",
                 format_.schema.fields()[*format_.layout.version_field()].name, "' is ", version,
                 "; allowed: at least 0");
 }
 
-/// Throws outside an episode and for fields that are unwritten, but for recurrent states with which
-/// no item can begin.
+/// Throws outside an episode and if a field is unwritten; only the recurrent states of a step with
+/// which no item can begin need not be written.
 void StepWriter::check_unwritten(std::uint64_t missing_now, std::uint64_t missing_next) const {
   if (!in_episode()) {
     base::refuse<std::logic_error>(base::Call{"Writer::commit"},
                                    "outside an episode: call begin_episode first");
   }
-  if (!keeps_states(position_)) {
+  if (!needs_states(position_)) {
     missing_now &= ~format_.layout.state_mask();
   }
   if ((missing_now | missing_next) == 0) {
@@ -201,18 +206,18 @@ void StepWriter::check_unwritten(std::uint64_t missing_now, std::uint64_t missin
       now ? "current" : "next", " step is unwritten: write it through ", now ? "now" : "next");
 }
 
-/// Throws for a value of the current step that must be finite and is not. Its own observations are
-/// looked at only in the first step of an episode: later they were the next ones of the step
-/// before.
+/// Throws if a value of the current step must be finite and is not. The step's own observations are
+/// checked only in the first step of an episode: later ones were checked as the next observations
+/// of the step before.
 void StepWriter::check_finite() const {
   const std::span<const FieldSpec> specs = format_.schema.fields();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool observation = specs[i].traits().has_next;
     if (specs[i].traits().checked_finite && (!observation || position_ == 0)) {
-      check_finite(false, i, rows[kNow] + fields[i].offset);
+      check_finite(/*next=*/false, i, rows[kNow] + fields[i].offset);
     }
     if (observation) {
-      check_finite(true, i, rows[kNext] + fields[i].offset);
+      check_finite(/*next=*/true, i, rows[kNext] + fields[i].offset);
     }
   }
 }
@@ -238,22 +243,26 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
   require_transition(first <= count, "taken is ", first, "; allowed: 0 to ", count);
   for (const detail::RawValue& value : values) {
     const FieldSpec& spec = format_.schema.fields()[value.index];
-    const bool discount = format_.layout.discount_field() == value.index;
-    const bool finite = format_.schema.requires_finite() && spec.traits().checked_finite;
-    const bool version = format_.layout.version_field() == value.index;
-    for (std::size_t i = first; (discount || version || finite) && i < count; ++i) {
-      if (finite) {
+    const bool is_discount = format_.layout.discount_field() == value.index;
+    const bool is_version = format_.layout.version_field() == value.index;
+    const bool must_be_finite = format_.schema.requires_finite() && spec.traits().checked_finite;
+    if (!is_discount && !is_version && !must_be_finite) {
+      continue;
+    }
+    for (std::size_t i = first; i < count; ++i) {
+      if (must_be_finite) {
         check_finite(value.next, value.index, row_of(value, spec, i), i);
       }
-      if (discount) {
+      if (is_discount) {
         check_discount(row_of(value, spec, i));
       }
-      if (version) {
+      if (is_version) {
         check_version(row_of(value, spec, i));
       }
     }
   }
-  life_.check_not_forked();  // The caller touches rows next, which a forked child may not have.
+  // Checked here too, because the caller touches rows next, which a forked child may not have.
+  life_.check_not_forked();
 }
 
 void StepWriter::check_priority_count(std::size_t items, std::size_t priorities) const {
@@ -275,15 +284,16 @@ void StepWriter::check_priorities(std::size_t items, std::span<const float> prio
 }
 
 void StepWriter::check_values(std::span<const detail::RawValue> values) const {
-  std::uint64_t named[2] = {0, 0};
-  const auto& known = format_.layout.fields();
+  std::uint64_t named[2] = {0, 0};  // Bit i: field i is named, as now or as next.
+  const auto& fields_of_schema = format_.layout.fields();
   for (const detail::RawValue& value : values) {
-    require_transition(
-        value.index < known.size() && known[value.index].signature == value.signature, "field ",
-        value.index, " is not of this buffer's schema");
+    require_transition(value.index < fields_of_schema.size() &&
+                           fields_of_schema[value.index].signature == value.signature,
+                       "field ", value.index, " is not of this buffer's schema");
     const char* const name = format_.schema.fields()[value.index].name.c_str();
-    require_transition(value.elements == known[value.index].elements, "field '", name, "' has ",
-                       value.elements, " elements; allowed: ", known[value.index].elements);
+    const std::size_t elements = fields_of_schema[value.index].elements;
+    require_transition(value.elements == elements, "field '", name, "' has ", value.elements,
+                       " elements; allowed: ", elements);
     const std::uint64_t bit = std::uint64_t{1} << value.index;
     require_transition(!value.next || (format_.layout.observation_mask() & bit) != 0, "field '",
                        name, "' is no observation; allowed as next: observations");

@@ -11,6 +11,9 @@
 namespace reprise {
 namespace {
 
+/// The most fields of a schema (`Schema`): writers keep one bit per field.
+constexpr std::size_t kMostFields = 64;
+
 writer::StepWriter& core(detail::RowView& rows) noexcept {
   return static_cast<writer::StepWriter&>(rows);
 }
@@ -31,12 +34,12 @@ std::size_t Writer::check_episode(std::size_t steps, End end,
   return core(*rows_).check_episode(steps, end, priorities);
 }
 
-/// The first stop of the data path. The next one is `WriterCore::commit`, for a buffer of this
-/// process.
+/// The first stop of the data path. In the buffer's own process the next one is
+/// `WriterCore::commit`.
 CommitStatus Writer::commit(End end, std::span<const float> priorities) {
   const base::OneThread::Inside inside(core(*rows_).one_thread, "Writer::commit");
   core(*rows_).check_commit(end, priorities);
-  return core(*rows_).take(end, priorities);
+  return core(*rows_).stamp_and_commit(end, priorities);
 }
 
 CommitStatus Writer::add_raw_transition(End end, std::span<const detail::RawValue> values) {
@@ -56,10 +59,11 @@ CommitStatus Writer::add_transitions(std::span<const End> ends, std::span<const 
   if (ends.empty()) {
     return CommitStatus::Committed;
   }
-  // A field is named at most twice, as now and as next. One value more than that is passed on, so
-  // that too many are refused because one is named twice. The array is not initialised, because
-  // most of it is never used. NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
-  std::array<detail::RawValue, std::size_t{2} * 64 + 1> raw;
+  // Each field may be named twice, as now and as next. One value more than that is passed on: if
+  // there are more, some field is named twice as now or as next, and `check_values` refuses that.
+  // The array is not initialised, because most of it is never used.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
+  std::array<detail::RawValue, 2 * kMostFields + 1> raw;
   const std::size_t count = std::min(values.size(), raw.size());
   for (std::size_t i = 0; i < count; ++i) {
     const AnyField field = values[i].field;
@@ -83,12 +87,13 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
   const auto rows_of = [steps](AnyField field) {
     return steps + (traits(field.role()).has_next ? 1 : 0);
   };
-  // The values are checked as those of transitions: the next observations are the same rows, one
-  // further on. One value more than there can be is passed on, so that a field that is named twice
-  // is refused.
-  std::array<detail::RawValue, std::size_t{2} * 65> raw;  // NOLINT(*-member-init): mostly unused.
+  // The values are checked as those of transitions, whose next observations begin one row further
+  // on. One value more than a schema has fields is passed on, so that `check_values` refuses a
+  // field that is named twice.
+  constexpr std::size_t kMostValues = kMostFields + 1;
+  std::array<detail::RawValue, 2 * kMostValues> raw;  // NOLINT(*-member-init): mostly unused.
   std::size_t count = 0;
-  for (const AnyValue& value : values.first(std::min<std::size_t>(values.size(), 65))) {
+  for (const AnyValue& value : values.first(std::min(values.size(), kMostValues))) {
     const AnyField field = value.field;
     const std::size_t rows = rows_of(field);
     const std::size_t element = element_bytes(field.dtype());
@@ -128,7 +133,7 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
     }
     const End last = taken + 1 == steps ? end : End::Continue;
     const std::size_t items = priorities.empty() ? 0 : own.completing(last);
-    const CommitStatus status = own.take(last, priorities.subspan(used, items));
+    const CommitStatus status = own.stamp_and_commit(last, priorities.subspan(used, items));
     if (status != CommitStatus::Committed) {
       return status;
     }

@@ -6,8 +6,8 @@
 namespace reprise::writer {
 namespace {
 
-/// How long a writer that ends an episode within its tail waits for a chunk before its open items
-/// are given up.
+/// How long a writer that ends an episode in its tail waits for a chunk before it drops the open
+/// steps.
 constexpr std::chrono::nanoseconds kLastWait = std::chrono::seconds(1);
 
 }  // namespace
@@ -27,7 +27,7 @@ WriterCore::~WriterCore() {
     return;  // The buffer belongs to another process, and its locks may be held for ever.
   }
   if (in_episode()) {
-    end_truncated(can_decide());
+    end_truncated(wait_to_decide());
   }
   if (core_->window().continues()) {
     end_stream();
@@ -40,19 +40,19 @@ WriterCore::~WriterCore() {
 void WriterCore::begin_episode() {
   core_->life().check_not_forked();
   if (in_episode()) {
-    const bool decides = can_decide();
-    if (!decides) {
-      chunk_.check_disk();  // The episode stays as it is: its open steps are committed.
+    const bool can_decide = wait_to_decide();
+    if (!can_decide) {
+      chunk_.check_disk();  // If this throws, the episode stays open with its committed steps.
     }
-    end_truncated(decides);
+    end_truncated(can_decide);
   }
   start_episode(take_episode_id());
   chunk_.begin();
   point_at_rows();
 }
 
-/// Returns the id of a new episode. Notes the next id too, for the writer that goes on after a
-/// load.
+/// Returns the id of a new episode, and stores the next id in the writer's position, where a writer
+/// of a loaded buffer goes on.
 std::uint64_t WriterCore::take_episode_id() noexcept {
   buffer::WriterSlots::WriterPosition position = core_->slots().writer_position(slot_);
   if (position.next_episode % buffer::BufferCore::kEpisodeIdBlock == 0) {
@@ -105,9 +105,10 @@ CommitStatus WriterCore::add_transitions(std::span<const End> ends,
   return StepWriter::add_transitions(ends, values, done);
 }
 
-/// Returns nothing once there is a chunk and a booked insert, or why the step is not taken.
+/// Waits for a chunk and a booked insert. Returns nothing once both are there, or why the step is
+/// not committed.
 std::optional<CommitStatus> WriterCore::wait_for_room() {
-  chunk_.announce_all();  // A sampler may have to draw what is decided before there is room.
+  chunk_.announce_all();  // There may be room only after a sampler has drawn these items.
   limiter::WaitTerms terms(&core_->life(), timeout_, stop_, hook_);
   std::optional<limiter::WaitEnd> end = chunk_.wait(terms);
   if (end) {
@@ -125,8 +126,8 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
   return end ? std::optional(kAnswers[static_cast<std::size_t>(*end)]) : std::nullopt;
 }
 
-/// Decides the steps whose windows the current one completes (I3). Their headers and priorities are
-/// written here, before `step` or `end` publishes them.
+/// Decides the steps whose windows the current step completes (I3): writes their headers and
+/// priorities, before `OpenChunk::step` or `end` publishes them.
 void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
     return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
@@ -137,16 +138,18 @@ void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
       return;
     }
     decide_step(open_, core_->window().ahead(), end, priority(0));
-    const std::uint32_t after = chunk_.row() - open_ - finals_ + 1;
-    chunk_.set_decided_end(after);
-    if (finals_ != 0 && is_final(after)) {
-      --finals_;
+    const std::uint32_t first_open = chunk_.row() - open_ - finals_ + 1;
+    chunk_.set_decided_end(first_open);
+    if (finals_ != 0 && is_final(first_open)) {
+      --finals_;  // The first open step is in the row behind the final one.
     }
     return;
   }
   std::size_t items = 0;
   for (std::uint32_t back = open_ + 1; back-- > 0;) {
-    items += decide_step(back, back + 1, end, priority(items)) ? 1U : 0U;
+    if (decide_step(back, back + 1, end, priority(items))) {
+      ++items;
+    }
   }
 }
 
@@ -160,14 +163,14 @@ bool WriterCore::decide_step(std::uint32_t back, std::uint32_t length, End end,
     return false;
   }
   if (core_->layout().state_mask() != 0) {
-    chunk_.store_state(row, states_.at(number() - back));
+    chunk_.store_state(row, states_.at(step_number() - back));
   }
   chunk_.decide(row, header(row, back, length, end), priority);
   return true;
 }
 
-/// The header of the step in `row`, for `decide_step`. In a stream its length counts the rows that
-/// the window reads.
+/// The header for the step in `row`, for `decide_step`. In a stream the length in the header counts
+/// rows, which include the final rows between the window's steps.
 storage::ItemHeader WriterCore::header(std::uint32_t row, std::uint32_t back, std::uint32_t length,
                                        End end) const noexcept {
   if (!core_->window().continues()) {
@@ -178,22 +181,23 @@ storage::ItemHeader WriterCore::header(std::uint32_t row, std::uint32_t back, st
   return storage::ItemHeader::make(noted.episode, noted.position(), length + finals_, false);
 }
 
-/// Writes the episode, position and end of the current step into its row, before an item of the
-/// stream that has the step is decided.
+/// Writes the episode, position and end of the current step of a stream into its row, before an
+/// item whose window has the step is decided.
 void WriterCore::note_step(End end) noexcept {
   const auto noted = storage::ItemHeader::make(episode_, position_, 0, false);
   std::memcpy(rows[kNow], &noted, sizeof(noted));
   core_->layout().stream_rows().put(rows[kNow], static_cast<storage::StreamRow>(end));
 }
 
-/// Makes this row the final one of an episode; its stream goes on in the row after it.
+/// Makes a row the final one of an episode; the stream goes on in the row behind it.
 void WriterCore::end_in_stream(std::uint32_t final_row) noexcept {
   core_->layout().stream_rows().put(chunk_.at(final_row), storage::StreamRow::Final);
   finals_ += open_ != 0 ? 1U : 0U;
   chunk_.pass_final(final_row, open_ + finals_, storage::Sequel::mark(episode_, position_));
 }
 
-/// Ends the stream: no item begins with its open steps, so they are worth no wait for a chunk.
+/// Ends the stream. No item begins with its open steps, so without a chunk they are dropped at
+/// once.
 void WriterCore::end_stream() noexcept {
   if (chunk_.in_tail()) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
@@ -209,10 +213,10 @@ void WriterCore::end_stream() noexcept {
   chunk_.end_stream();
 }
 
-/// Ends the episode at its last commit (I6). The current row becomes the final one if an item's
-/// window reads it, or in a stream may read it; otherwise the row is free. `decides`: what
-/// `can_decide` answered.
-void WriterCore::end_truncated(bool decides) noexcept {
+/// Ends the episode at its last commit (I6). The current row becomes the final one if the window of
+/// an item reads it, or in a stream may read it; otherwise the row is free. `can_decide`: what
+/// `wait_to_decide` returned.
+void WriterCore::end_truncated(bool can_decide) noexcept {
   if (core_->window().continues()) {
     if (position_ != 0) {
       end_in_stream(chunk_.row());
@@ -220,7 +224,7 @@ void WriterCore::end_truncated(bool decides) noexcept {
     leave_episode();
     return;
   }
-  if (!decides) {
+  if (!can_decide) {
     // D1: release; partner: stats. Whoever sees the drop has seen the commits.
     core_->counters.dropped_steps.fetch_add(open_, std::memory_order_release);
     chunk_.drop();
@@ -235,11 +239,11 @@ void WriterCore::end_truncated(bool decides) noexcept {
   leave_episode();
 }
 
-/// Waits for a chunk in which the open steps of an ending episode can be decided, if it has any; a
-/// stream goes on with them, without a chunk before its next commit. Returns false if there is
-/// none. Because these steps are committed, no stop request ends the
-/// wait, and the hook does only for a thread that must not wait.
-bool WriterCore::can_decide() noexcept {
+/// Waits for a chunk in which the open steps of an ending episode can be decided, if it has any.
+/// Returns false if no chunk can be had. A stream keeps its open steps, so it waits for nothing.
+/// Because the open steps are committed, no stop request ends the wait; the hook does, but only for
+/// a writer that polls.
+bool WriterCore::wait_to_decide() noexcept {
   if (open_ == 0 || core_->window().continues()) {
     return true;
   }
@@ -252,7 +256,7 @@ void WriterCore::point_at_rows() noexcept {
   rows[kNow] = chunk_.at(chunk_.row());
   rows[kNext] = chunk_.at(chunk_.row() + 1);
   if (core_->layout().state_mask() != 0) {
-    rows[kState] = states_.at(number());
+    rows[kState] = states_.at(step_number());
   }
 }
 

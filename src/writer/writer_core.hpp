@@ -18,9 +18,10 @@
 
 namespace reprise::writer {
 
-/// Keeps the recurrent states of a writer's open steps and of the current one until it is known
-/// which of these steps begin an item. States are found by the step's number in its episode or
-/// stream, so they need not move when the writer moves to its next chunk.
+/// Keeps the recurrent states of a writer's open steps and of the current one until the windows of
+/// these steps are complete, and with them it is known which of the steps begin an item. States are
+/// found by the step's number in its episode or stream, so they need not move when the writer moves
+/// to its next chunk.
 ///
 /// At most a window's T steps are open or current, and they are consecutive. Each step with which
 /// an item may begin has a place of its own; all other steps share one place that nobody reads.
@@ -36,7 +37,7 @@ class OpenStates {
                             : std::make_unique_for_overwrite<std::byte[]>((places_ + 1) * bytes_)) {
   }
 
-  /// Whether an item may begin with the step of this number.
+  /// Whether an item may begin with the step of this number, so that its states are kept.
   [[nodiscard]] bool kept(std::uint64_t number) const noexcept { return number % every_ == 0; }
 
   [[nodiscard]] std::byte* at(std::uint64_t number) const noexcept {
@@ -60,29 +61,30 @@ class OpenStates {
 ///   context, items  open items          now         next
 /// ```
 /// In a stream, final rows of earlier episodes lie between these, and steps stay open when their
-/// episode ends. Therefore the header of each row has the step's episode and position from its
-/// commit on.
+/// episode ends. Therefore each commit writes the step's episode and position into its row's
+/// header.
 ///
-/// One thread at a time. What decided windows read of a row is never written again (I1): its
-/// observation is complete before an item that reaches it is published, its columns before one
-/// that spans it is; windows never read its header (`storage::ItemHeader`).
+/// One thread at a time. What the window of a decided item reads of a row is never written again
+/// (I1). A row's observation is complete before an item whose window reaches the row is published,
+/// and its columns before an item whose window has the row's step is published. Windows never read
+/// a row's header (`storage::ItemHeader`).
 class WriterCore final : public StepWriter {
  public:
   /// `polls`: set for a thread that must not wait. A commit without room then answers `Stopped`,
-  /// and the writer keeps its turn until the commit is repeated. The hook has to refuse to wait for
-  /// a chunk.
+  /// and the writer keeps its place in the line of waiting writers until the commit is repeated.
+  /// The hook has to refuse waits for a chunk.
   WriterCore(std::shared_ptr<buffer::BufferCore> core, std::size_t slot,
              const WriterOptions& options, bool polls = false);
   ~WriterCore() override;
 
   void begin_episode() override;
-  /// Throws `std::system_error` where the disk has no room for the step; then nothing has changed.
+  /// Throws `std::system_error` if the disk has no room for the step; then nothing has changed.
   CommitStatus commit(End end, std::span<const float> priorities) override;
   CommitStatus add_transitions(std::span<const End> ends, std::span<const detail::RawValue> values,
                                std::size_t& done) override;
 
-  // These write steps that were checked where they were written first, as blocks of their rows.
-  // `commit` takes them without another check.
+  // The next functions write a step that another writer has checked, as the bytes of parts of its
+  // row. `commit` takes the step without another check.
 
   /// Writes the first observation of an episode that has begun.
   void write_first(const std::byte* observations) noexcept {
@@ -104,13 +106,13 @@ class WriterCore final : public StepWriter {
   /// Ends the episode under way, if there is one, at its last commit.
   void end_at_last_commit() noexcept {
     if (in_episode()) {
-      end_truncated(can_decide());
+      end_truncated(wait_to_decide());
     }
   }
-  /// Like `end_at_last_commit`, for a writer that polls. False, and the episode stays open, if
-  /// there is no room for its open steps.
+  /// Like `end_at_last_commit`, for a writer that polls. Returns false, and leaves the episode
+  /// open, if there is no chunk for its open steps.
   [[nodiscard]] bool poll_end() noexcept {
-    const bool ends = !in_episode() || can_decide();
+    const bool ends = !in_episode() || wait_to_decide();
     if (ends) {
       end_at_last_commit();
     }
@@ -120,10 +122,10 @@ class WriterCore final : public StepWriter {
   [[nodiscard]] OpenChunk::DeferredRing deferred_ring() noexcept {
     return OpenChunk::DeferredRing(chunk_);
   }
-  /// Gives up the turn that a polling commit has kept for this writer, if there is one.
+  /// Gives up the place in the line that a polling commit keeps for this writer, if any.
   void give_up_turn() noexcept { inserts_.give_up_turn(); }
 
-  /// Whether a commit or an end of a writer that polls found no room because the disk is full.
+  /// Whether `commit` or `poll_end` of a writer that polls found no room because the disk is full.
   [[nodiscard]] bool lacks_disk() const noexcept { return chunk_.lacks_disk(); }
   [[nodiscard]] buffer::BufferCore& buffer() const noexcept { return *core_; }
 
@@ -133,7 +135,7 @@ class WriterCore final : public StepWriter {
   bool decide_step(std::uint32_t back, std::uint32_t length, End end, float priority) noexcept;
   [[nodiscard]] storage::ItemHeader header(std::uint32_t row, std::uint32_t back,
                                            std::uint32_t length, End end) const noexcept;
-  void end_truncated(bool decides) noexcept;
+  void end_truncated(bool can_decide) noexcept;
   void note_step(End end) noexcept;
   void end_in_stream(std::uint32_t final_row) noexcept;
   void end_stream() noexcept;
@@ -142,7 +144,7 @@ class WriterCore final : public StepWriter {
   }
   void point_at_rows() noexcept;
   [[nodiscard]] std::optional<CommitStatus> wait_for_room();
-  [[nodiscard]] bool can_decide() noexcept;
+  [[nodiscard]] bool wait_to_decide() noexcept;
 
   const std::shared_ptr<buffer::BufferCore> core_;
   const std::size_t slot_;

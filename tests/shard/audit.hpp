@@ -53,7 +53,7 @@ struct Audit {
  private:
   /// Whether all members of a draw limit agree with the counts of draws.
   static bool holds(const DrawLimit& limit, std::uint32_t end_chunk) {
-    if (!limit.on()) {
+    if (!limit.enabled()) {
       return true;
     }
     std::size_t exhausted = 0;
@@ -68,7 +68,7 @@ struct Audit {
       draws += std::accumulate(counts + state.deselected, counts + state.ingested, std::size_t{0});
       partial += limit.is_partial(c) ? 1U : 0U;
       if (limit.use(c).exhausted != of_chunk ||
-          limit.turns_[c - limit.first_chunk_] != limit.turn_of(c) ||
+          limit.ranks_[c - limit.first_chunk_] != limit.rank_of(c) ||
           limit.use(c).partial != limit.is_partial(c)) {
         return false;
       }
