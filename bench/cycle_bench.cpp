@@ -1,6 +1,6 @@
-// W1 through the public API: a learner draws 512 items with their importance weights and sets 512
-// priorities. The time includes locks, the search for news of writers, pins and keys, but no gather
-// of rows.
+// W1 through the public API: a learner draws 512 items with their importance weights, then updates
+// the priorities of these items. The time includes locks, ingesting what writers have published,
+// pins and keys, but the rows are not copied.
 
 #include "measure.hpp"
 #include "reprise_items.hpp"
@@ -43,14 +43,15 @@ class TextbookLocked {
   std::array<float, kBatch> weights_{};
 };
 
-/// Two buffers with half of the items each. A batch has items of both.
+/// Two buffers with half of the items each. A batch has items of both: kBatch / 2 of each, or, with
+/// `by_total`, shares in proportion to the buffers' total weights.
 template <bool by_total>
 class MixedItems {
  public:
   explicit MixedItems(std::size_t size)
-      : one_(half_options(size, 1)),
-        other_(half_options(size, 2)),
-        sampler_(make_sampler(one_.replay(), other_.replay())) {}
+      : first_(half_options(size, 1)),
+        second_(half_options(size, 2)),
+        sampler_(make_sampler(first_.replay(), second_.replay())) {}
 
   void draw() {
     batch_ = &*sampler_.sample({.beta = bench::kBeta, .gather = false});
@@ -65,17 +66,17 @@ class MixedItems {
     return {
         .capacity_steps = size / 2, .selectors = {RepriseItems::proportional()}, .key_tag = tag};
   }
-  static reprise::MixedSampler make_sampler(reprise::ReplayBuffer& one,
-                                            reprise::ReplayBuffer& other) {
+  static reprise::MixedSampler make_sampler(reprise::ReplayBuffer& first,
+                                            reprise::ReplayBuffer& second) {
     if constexpr (by_total) {
-      return reprise::MixedSampler({one, other}, kBatch);
+      return reprise::MixedSampler({first, second}, kBatch);
     } else {
-      return reprise::MixedSampler({{one, kBatch / 2}, {other, kBatch / 2}});
+      return reprise::MixedSampler({{first, kBatch / 2}, {second, kBatch / 2}});
     }
   }
 
-  RepriseItems one_;
-  RepriseItems other_;
+  RepriseItems first_;
+  RepriseItems second_;
   reprise::MixedSampler sampler_;
   const reprise::Batch* batch_ = nullptr;
   bench::Priorities priorities_;
@@ -105,7 +106,7 @@ constexpr std::size_t kManyItems = 32'768;
                                  [](RepriseItems& items) { items.draw(kManyItems); });
   add_cycle<RepriseItems>("W1/cycle/reprise", sizes);
   add_cycle<TextbookLocked>("W1/cycle/textbook", sizes);
-  // Comparable with W1/cycle/reprise: the same number of items, in two buffers.
+  // These have as many items as W1/cycle/reprise, but in two buffers.
   add_cycle<MixedItems<false>>("mixed/exact/reprise", {14, 20});
   add_cycle<MixedItems<true>>("mixed/common_total/reprise", {14, 20});
   return true;

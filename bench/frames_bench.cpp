@@ -1,7 +1,7 @@
 // W2 with frames: observations of four stacked 84x84 frames in a buffer of 20,000 steps. reprise
-// stores each frame once and stacks while it gathers; the textbook stores both stacks of a
-// transition, 56,460 bytes. The batches of both have the same size. All run on one thread, except
-// gather56k/reprise_tbb, which uses all cores.
+// stores each frame once and makes the stacks when it gathers a batch; the textbook stores both
+// stacks of a transition, 56,460 bytes. Batches of both have the same size. Every benchmark runs on
+// one thread, except gather56k/reprise_tbb, which uses all cores.
 
 #include <reprise/reprise.hpp>
 
@@ -37,17 +37,18 @@ void randomize(std::span<std::uint8_t> bytes, bench::Random& random) {
                 [&] { return static_cast<std::uint8_t>(random.next()); });
 }
 
-/// Draws a screen of which little changes from step to step: a background whose pixels all differ,
-/// and twelve moving sprites of 8x8. Compressed it takes about as much memory as an Atari game's.
-void draw_screen(std::span<std::uint8_t> to, std::size_t number) {
+/// Draws a screen that changes little from one `number` to the next: a background whose pixels
+/// all differ, and twelve moving sprites of 8x8. A compressed screen takes about as much memory as
+/// one of an Atari game.
+void draw_screen(std::span<std::uint8_t> pixels, std::size_t number) {
   constexpr std::size_t kSide = 84;
   bench::Random background(1);
-  randomize(to, background);
+  randomize(pixels, background);
   for (std::size_t sprite = 0; sprite < 12; ++sprite) {
     const std::size_t x = (sprite * 7 + number * (1 + sprite % 3)) % (kSide - 8);
     const std::size_t y = sprite * 19 % (kSide - 8);
     for (std::size_t row = y; row < y + 8; ++row) {
-      std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(row * kSide + x), 8,
+      std::fill_n(pixels.begin() + static_cast<std::ptrdiff_t>(row * kSide + x), 8,
                   static_cast<std::uint8_t>(sprite * 20 + 1));
     }
   }
@@ -102,8 +103,8 @@ class RepriseFramesOf {
     at_ = (at_ + 1) % bench::kSources;
     return std::span(frames_).subspan(at_ * kFrame, kFrame);
   }
-  /// Appends one step, with the priorities of the items that it decides; if there are none, these
-  /// get the initial priority.
+  /// Appends one step. The items that it decides get the first of `priorities`, or, if `priorities`
+  /// is empty, the initial priority.
   void append_one(std::span<const float> priorities) {
     if (!writer_.in_episode()) {
       writer_.begin_episode();
@@ -136,7 +137,8 @@ class RepriseFramesOf {
 };
 using RepriseFrames = RepriseFramesOf<1>;
 
-/// Draws sequences as long as R2D2's, with stacks at each step, from a buffer of such frames.
+/// A full buffer of such frames, from which sequences as long as R2D2's are drawn, with a stack at
+/// each step.
 template <std::uint32_t kFrameStack>
 class RepriseSequences {
  public:
@@ -153,24 +155,24 @@ class RepriseSequences {
     std::vector<std::uint8_t> frames(bench::kSources * kFrame);
     bench::Random random(6);
     randomize(frames, random);
-    const auto put = [&](std::span<std::uint8_t> to, std::size_t number) {
-      std::memcpy(to.data(), &frames[number % bench::kSources * kFrame], kFrame);
+    const auto copy_frame = [&](std::size_t number, std::span<std::uint8_t> pixels) {
+      std::memcpy(pixels.data(), &frames[number % bench::kSources * kFrame], kFrame);
     };
     reprise::Writer writer = replay_.writer();
     for (std::size_t i = 0; i < capacity; ++i) {
       if (!writer.in_episode()) {
         writer.begin_episode();
-        put(writer.now(frame_), i);
+        copy_frame(i, writer.now(frame_));
       }
       writer.now(reward_) = 1.0F;
-      put(writer.next(frame_), i + 1);
+      copy_frame(i + 1, writer.next(frame_));
       writer.commit(i % kEpisode == kEpisode - 1 ? reprise::End::Terminated
                                                  : reprise::End::Continue);
     }
   }
 
   void sample(bool unique) {
-    const auto batch = (unique ? unique_ : whole_).sample(kItems);
+    const auto batch = (unique ? unique_ : stacks_).sample(kItems);
     benchmark::DoNotOptimize(batch->now_stacks(frame_)[0].data());
   }
 
@@ -179,7 +181,7 @@ class RepriseSequences {
   reprise::Observation<std::uint8_t> frame_ = schema_.observation<std::uint8_t>("frame", {84, 84});
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
-  reprise::Sampler whole_ = replay_.sampler(
+  reprise::Sampler stacks_ = replay_.sampler(
       {.seed = 1, .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
   reprise::Sampler unique_ =
       replay_.sampler({.seed = 1,
@@ -209,8 +211,8 @@ void add(const std::string& name, const Once& once) {
   bench::add<Frames>(name, kCapacity, kBatch, once);
 }
 
-/// Adds benchmarks of two samplers over the same buffer: one gathers whole stacks, one each frame
-/// once.
+/// Adds benchmarks of two samplers over the same buffer: one copies whole stacks, the other copies
+/// each frame of a batch once.
 template <std::uint32_t kNStep>
 void add_frames() {
   using Frames = RepriseFramesOf<kNStep>;

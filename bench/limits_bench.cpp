@@ -1,5 +1,5 @@
-// Measures what the machine allows, as a bound for other figures: copies, random reads, handing a
-// line over, and the copies of a batch without bookkeeping.
+// Measures what the machine allows, as a bound for other figures: copies, random reads, passing a
+// cache line between two threads, and the copies of a batch without bookkeeping.
 
 #include "base/memory.hpp"
 #include "measure.hpp"
@@ -15,11 +15,12 @@ using bench::kBatch;
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
-/// Rows in memory on huge pages that was touched before, and random places of rows, chosen
+/// Rows in memory on huge pages, all touched beforehand, and batches of random row numbers, chosen
 /// beforehand.
 class Rows {
  public:
-  /// So many batches that all their places together exceed the caches.
+  /// Number of different batches. They name 2^20 rows, so that these rows do not stay in the
+  /// caches.
   static constexpr std::size_t kBatches = 2048;
 
   Rows(std::size_t rows, std::size_t row_bytes)
@@ -45,7 +46,7 @@ class Rows {
 struct Lines : Rows {
   explicit Lines(std::size_t bytes) : Rows(bytes / kLine, kLine) {}
 };
-/// Rows of W2, small or large. `rows` is their number.
+/// Rows of W2, small or large, as many as `rows`.
 template <std::size_t kBytes>
 struct RowsOf : Rows {
   explicit RowsOf(std::size_t rows) : Rows(rows, kBytes) {}
@@ -83,8 +84,8 @@ void random_lines(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Waits until `turn` is `value` or `done`. Yields at times, because the other thread may need the
-/// processor.
+/// Waits until `turn` is `value` or `done` is set. Yields at times, because the other thread may
+/// need this processor.
 void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& done) {
   for (int looks = 1; turn.load(std::memory_order_acquire) != value; ++looks) {
     if (looks % 256 == 0) {
@@ -96,16 +97,16 @@ void wait_for(const std::atomic<int>& turn, int value, const std::atomic<bool>& 
   }
 }
 
-/// Two threads set one word in turn, which shows the cost of fetching a line that another core
-/// wrote.
+/// Two threads set one word in turn: the time of a turn is the cost of fetching a line that another
+/// core wrote.
 void line_transfer(benchmark::State& state) {
   constexpr int kTurns = 100;
   alignas(kLine) std::atomic<int> turn{0};
   alignas(kLine) std::atomic<bool> done{false};
-  std::jthread other([&] {
-    for (int mine = 1; !done.load(std::memory_order_relaxed); mine += 2) {
-      wait_for(turn, mine, done);
-      turn.store(mine + 1, std::memory_order_release);
+  std::jthread answering([&] {
+    for (int asked = 1; !done.load(std::memory_order_relaxed); asked += 2) {
+      wait_for(turn, asked, done);
+      turn.store(asked + 1, std::memory_order_release);
     }
   });
   int next = 0;
@@ -120,6 +121,7 @@ void line_transfer(benchmark::State& state) {
   bench::per_item(state, 2 * kTurns);
 }
 
+/// Copies batches of random rows, and prefetches each row `ahead` copies before its turn.
 template <class Subject, std::size_t rows, std::size_t ahead>
 void gather(benchmark::State& state) {
   const auto& source = bench::prepared<Subject>(rows);

@@ -1,5 +1,5 @@
-// The main program of Google Benchmark with a few switches of ours. It also reports facts on which
-// the figures depend and which the framework leaves out.
+// The main program of Google Benchmark with three switches of ours. It also reports facts on which
+// the figures depend and which the framework leaves out: compiler, asserts and instruction set.
 
 #include "records.hpp"
 
@@ -20,7 +20,7 @@ constexpr const char* kCompiler = "g++ " __VERSION__;
 constexpr const char* kCompiler = "unknown";
 #endif
 
-/// Removes the switch from the arguments. Returns whether it was there.
+/// Removes the switch `name` from the arguments. Returns whether it was among them.
 bool take_switch(int& count, char** arguments, std::string_view name) {
   char** const end = std::remove(arguments, arguments + count, name);
   const bool taken = end != arguments + count;
@@ -32,12 +32,12 @@ bool take_switch(int& count, char** arguments, std::string_view name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Uses the instructions of a machine without AVX-512, also on a machine that has it.
+  // Ignores AVX-512 on a machine that has it.
   if (take_switch(argc, argv, "--without_avx512")) {
     constexpr std::int64_t kBetterThanAvx2 = HWY_AVX2 - 1;  // The bits of better targets are lower.
     hwy::DisableTargets(kBetterThanAvx2);
   }
-  // Runs only the records, because their buffers take gigabytes.
+  // Runs the records, and nothing else, because their buffers take gigabytes.
   const bool quick_records = take_switch(argc, argv, "--quick_records");
   if (take_switch(argc, argv, "--records") || quick_records) {
     bench::add_records(quick_records);
@@ -50,8 +50,8 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("asserts", "on");
 #endif
   const std::int64_t targets = hwy::SupportedTargets();
-  // Comes after the last call of SupportedTargets, because each call chooses among all of the
-  // machine's.
+  // Chooses the instruction set last, because each call of SupportedTargets chooses anew, from all
+  // instruction sets of the machine.
   hwy::GetChosenTarget().Update(targets);
   benchmark::AddCustomContext("instructions", hwy::TargetName(targets & -targets));
   benchmark::Initialize(&argc, argv);

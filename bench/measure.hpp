@@ -26,10 +26,10 @@ inline constexpr std::size_t kBatch = 512;
 inline constexpr float kAlpha = 0.6F;
 inline constexpr float kBeta = 0.4F;
 inline constexpr float kEpsilon = 1e-4F;
-/// Number of different rows that appends use in turn.
+/// Number of different rows that each benchmark appends in turn.
 inline constexpr std::size_t kSources = 64;
 
-/// Returns N, whose base-2 logarithm is the benchmark's first argument.
+/// Returns the number whose base-2 logarithm is the benchmark's first argument.
 inline std::size_t size_of(const benchmark::State& state) {
   return std::size_t{1} << static_cast<unsigned>(state.range(0));
 }
@@ -98,8 +98,8 @@ inline CachedSubject& cached_subject() {
 }  // namespace detail
 
 /// Returns a filled Subject(size). The framework calls a benchmark several times in a row with
-/// rising iteration counts, so the subject is kept until another one is asked for; at most one is
-/// in memory.
+/// rising iteration counts, so the subject is kept until another type or size is asked for. At most
+/// one subject is in memory.
 template <class Subject>
 Subject& prepared(std::size_t size) {
   detail::CachedSubject& cached_subject = detail::cached_subject();
@@ -111,9 +111,8 @@ Subject& prepared(std::size_t size) {
   return *static_cast<Subject*>(cached_subject.subject.get());
 }
 
-/// Adds the benchmark `name`, of which an iteration is once(subject) and handles `items` items. The
-/// subject has `size`, or if that is 0 the size of the benchmark's argument. If the subject has
-/// restart(), each run begins with it.
+/// Adds the benchmark `name`. An iteration calls once(subject), which handles `items` items. `size`
+/// is the subject's size; 0: 2^argument. If the subject has restart(), each run begins with it.
 template <class Subject, class Once>
 benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, std::size_t items,
                                     const Once& once) {
@@ -132,7 +131,7 @@ benchmark::internal::Benchmark* add(const std::string& name, std::size_t size, s
 template <class Subject, class Once>
 void add_sizes(const std::string& name, std::initializer_list<int> log_sizes, std::size_t items,
                const Once& once) {
-  auto* const added = add<Subject>(name, std::size_t{0}, items, once);
+  auto* const added = add<Subject>(name, /*size=*/0, items, once);
   for (const int log : log_sizes) {
     added->Arg(log);
   }

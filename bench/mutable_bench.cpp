@@ -1,5 +1,5 @@
-// Compares a mutable column of 64 floats with an immutable one: drawing 512 items, reading 512 by
-// key, and replacing 512 values. One thread, 2^17 steps, uniform draws.
+// Compares a mutable column of 64 floats with an immutable one: drawing 512 items, reading 512
+// items by key, and replacing the values of 512 items. One thread, 2^17 steps, uniform draws.
 
 #include <reprise/reprise.hpp>
 
@@ -77,8 +77,8 @@ void add_draw(const std::string& name) {
   bench::add<Subject>(name, kSteps, kBatch, [](Subject& buffer) { buffer.draw(); });
 }
 
-/// Times `call`. Before each iteration a new batch is drawn without being timed, whose keys the
-/// call uses.
+/// Times `call`, which uses the keys of the last batch. Before each iteration a new batch is drawn,
+/// which is not timed.
 template <class Subject>
 void add_by_key(const std::string& name, void (Subject::*call)()) {
   benchmark::RegisterBenchmark(name.c_str(), [call](benchmark::State& state) {

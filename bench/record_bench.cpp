@@ -1,6 +1,6 @@
-// W4, the experiment of Chen and Wang: steps of four floats, an action and a reward in a full
-// buffer of N steps. `record` appends 100 more steps. `get5000` draws 5000 windows of eight
-// consecutive steps by priority, with the observation after each step.
+// W4, the experiment of Chen and Wang: a full buffer of N steps, each of four floats, an action and
+// a reward. `record` appends 100 more steps. `get5000` draws 5000 windows of eight consecutive
+// steps by priority, with the observation after each step.
 
 #include <reprise/reprise.hpp>
 
@@ -19,8 +19,8 @@ constexpr std::size_t kWindows = 5000;
 constexpr std::size_t kLength = 8;
 constexpr std::size_t kState = 4;
 
-/// Returns the length 2^s of episodes for a buffer of 2^(k + s) steps. The sizes follow the
-/// diagonal of the experiment's pairs (k, s), from (5, 6) to (11, 12), on which k and s grow alike.
+/// Returns the length 2^s of episodes for a buffer of 2^(k + s) steps. Of the experiment's pairs
+/// (k, s), the benchmarks take those on the diagonal from (5, 6) to (11, 12), where s = k + 1.
 std::size_t episode_steps(std::size_t size) {
   const auto log = static_cast<std::size_t>(std::bit_width(size)) - 1;
   return std::size_t{1} << (6 + (log - 11) / 2);
@@ -77,7 +77,7 @@ class RepriseSteps {
     std::memcpy(writer_.next(state_).data(), next.state, sizeof(next.state));
     const bool last = steps_ % episode_ == 0;
     const reprise::End end = last ? reprise::End::Terminated : reprise::End::Continue;
-    // Each item gets a priority while the buffer is filled; later ones get the initial priority.
+    // Items get the given priorities while the buffer is filled, and the initial priority later.
     writer_.commit(end, priorities.first(priorities.empty() ? 0 : writer_.completing(end)));
   }
   void get() { benchmark::DoNotOptimize(sampler_.sample(kWindows, {.beta = bench::kBeta})); }

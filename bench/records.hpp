@@ -2,8 +2,8 @@
 
 namespace bench {
 
-/// Adds the benchmarks of the loads that others have published (docs/records.md). `quick`: a tenth
-/// of the sizes and a few rounds, to see that they run.
+/// Adds the benchmarks of the loads that others have published (docs/records.md). If `quick`, with
+/// a tenth of the sizes and a few rounds, which shows only that they run.
 void add_records(bool quick);
 
 }  // namespace bench

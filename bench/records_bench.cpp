@@ -1,6 +1,6 @@
-// Loads that others have published, as shapes of rows, batches and rates, and how much of one core
-// reprise needs for each. docs/records.md tells who published them; bench/python/loads.py has the
-// same table. A single thread does the work of the actors and of the learner in turn.
+// Loads that others have published, as shapes of rows, batches and rates, and the share of one core
+// that reprise needs for each. docs/records.md tells who published them; bench/python/loads.py has
+// the same table. One thread does the work of the actors and of the learner in turn.
 
 #include <reprise/reprise.hpp>
 
@@ -20,7 +20,8 @@
 namespace {
 
 constexpr std::size_t kFrame = 84 * 84;
-/// Episodes have kEpisode steps, and each environment's end kStagger calls before its neighbour's.
+/// Episodes have kEpisode steps. An environment ends its episodes kStagger calls before the
+/// environment of the next lower number does, so that few episodes end in the same call.
 constexpr std::size_t kEpisode = 1000;
 constexpr std::size_t kStagger = 97;
 
@@ -30,7 +31,7 @@ struct Load {
   std::size_t steps;         ///< Steps appended per second.
   std::size_t batches;       ///< Batches drawn per second.
   std::size_t items;         ///< Items of a batch.
-  std::size_t environments;  ///< Environments; a call appends a step of each.
+  std::size_t environments;  ///< A call appends one step of each environment.
   std::size_t observation;   ///< Bytes of an observation; 0: none.
   std::size_t column;        ///< Floats of the action, or of the whole step.
   std::size_t state;         ///< Floats of the recurrent state; 0: none.
@@ -95,7 +96,7 @@ class Records {
       const bool last = (calls_ + e * kStagger) % kEpisode == 0;
       ends_[e] = last ? reprise::End::Terminated : reprise::End::Continue;
     }
-    // Each call uses rows that begin at another place of the noise.
+    // Each call appends the random rows from another place on.
     const std::size_t shift = calls_ % bench::kSources;
     const auto rows = [&](std::size_t bytes) {
       return std::as_bytes(std::span(noise_)).subspan(shift * bytes, ends_.size() * bytes);
@@ -118,24 +119,24 @@ class Records {
     writers_.append(ends_, values, finals);
   }
   reprise::Options options() const {
-    reprise::Options made{.capacity_steps = load_.capacity,
-                          .window = load_.window,
-                          .max_writers = load_.environments};
-    made.selectors = {reprise::Uniform{}};
+    reprise::Options options{.capacity_steps = load_.capacity,
+                             .window = load_.window,
+                             .max_writers = load_.environments};
+    options.selectors = {reprise::Uniform{}};
     if (load_.prioritized) {
-      made.selectors = {reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}};
+      options.selectors = {
+          reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}};
     }
-    return made;
+    return options;
   }
-  /// Makes random bytes for all fields. They are those of floats in [0, 1), so that no float is a
-  /// NaN.
+  /// Makes random bytes for all fields: floats in [0, 1), so that no field of floats has a NaN.
   static std::vector<float> noise(const Load& load) {
     const std::size_t bytes =
         std::max({load.observation, load.column * sizeof(float), load.state * sizeof(float)});
-    std::vector<float> made((load.environments + bench::kSources) * (bytes / sizeof(float) + 1));
+    std::vector<float> floats((load.environments + bench::kSources) * (bytes / sizeof(float) + 1));
     bench::Random random(7);
-    std::ranges::generate(made, [&] { return static_cast<float>(random.uniform()); });
-    return made;
+    std::ranges::generate(floats, [&] { return static_cast<float>(random.uniform()); });
+    return floats;
   }
 
   Load load_;
@@ -157,14 +158,14 @@ class Records {
   reprise::ReplayBuffer replay_ = reprise::ReplayBuffer(schema_, options());
   reprise::VectorWriter writers_ =
       reprise::VectorWriter(replay_, load_.environments, {}, reprise::AutoReset::SameStep);
-  // Gathers on one thread, and each frame of an item once.
+  // The sampler gathers on one thread, and copies each frame of an item once.
   reprise::Sampler sampler_ =
       replay_.sampler({.seed = 1,
                        .unique_frames = load_.observation >= kFrame,
                        .parallel_gather_bytes = std::numeric_limits<std::size_t>::max()});
 };
 
-/// Processor time of this thread, so that other work of the machine does not count.
+/// Returns the processor time of this thread, which other programs on the machine do not change.
 double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

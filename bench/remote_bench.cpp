@@ -1,5 +1,5 @@
-// Measures both ends of a remote buffer on one thread, without a network between them: packing and
-// appending 256 small steps, and a learner's cycle over four shards.
+// Measures both ends of a remote buffer on one thread, without a network between them: packing 256
+// small steps, appending them to a shard, and a learner's cycle over four shards.
 
 #include <reprise/remote.hpp>
 #include <reprise/reprise.hpp>
@@ -18,7 +18,7 @@ constexpr std::size_t kEpisode = 1024;
 
 using Clock = std::chrono::steady_clock;
 
-/// The two ends, with rows of 76 bytes as in W2.
+/// A writer with its packer, and the shard that takes what it packs. Rows have 76 bytes as in W2.
 class PackerAndShard {
  public:
   explicit PackerAndShard(std::size_t /*size*/) {}
@@ -54,7 +54,7 @@ class PackerAndShard {
   reprise::ReplayShard shard_{replay_};
 };
 
-/// Times the call of `append` alone, without packing.
+/// Times the shard's append of a shipment; packing the shipment is not timed.
 void append(benchmark::State& state) {
   auto& ends = bench::prepared<PackerAndShard>(1);
   for (auto _ : state) {

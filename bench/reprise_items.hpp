@@ -11,8 +11,8 @@
 
 namespace bench {
 
-/// A full buffer of items with random priorities, with a writer and a sampler. Its rows are as
-/// small as possible, so that only the work on items is measured.
+/// A full buffer of items with random priorities, a writer and a sampler. Its rows are as small as
+/// possible, so that a benchmark measures the work on items alone.
 class RepriseItems {
  public:
   static reprise::Proportional proportional() { return {.alpha = kAlpha, .epsilon = kEpsilon}; }
@@ -20,7 +20,7 @@ class RepriseItems {
   explicit RepriseItems(std::size_t size)
       : RepriseItems({.capacity_steps = size, .selectors = {proportional()}}) {}
 
-  /// `how` applies to each draw. `fresh` is the share of fresh items in each batch.
+  /// `how` are the options of each draw. `fresh` is the share of fresh items in each batch.
   explicit RepriseItems(const reprise::Options& options, const reprise::SampleOptions& how = {},
                         float fresh = 0.0F)
       : how_(how),
@@ -48,7 +48,8 @@ class RepriseItems {
     batch_ = &*sampler_.sample(n, how_);
     benchmark::DoNotOptimize(batch_->weights().data());
   }
-  /// Draws a whole batch with its rows; returns false if the rate limiter does not let it at once.
+  /// Draws a batch with its rows. Returns false if the rate limiter does not allow the draw at
+  /// once.
   bool try_draw(std::size_t n) {
     reprise::SampleOptions how = how_;
     how.gather = true;

@@ -1,5 +1,5 @@
 // W2 with small rows: an observation of 32 bytes, action, reward, end and next observation, 76
-// bytes together, in a full buffer of 2^20. One thread.
+// bytes together, in a full buffer of 2^20 steps. One thread.
 
 #include <reprise/reprise.hpp>
 
@@ -31,7 +31,8 @@ struct Transition {
 };
 static_assert(sizeof(Transition) == 76);
 
-/// Makes rows to append in turn, each of which continues where the previous one ended.
+/// Makes rows to append in turn. The observation of each row is the next observation of the row
+/// before it; that of the first row is the last row's.
 std::vector<Transition> sources(std::size_t count = bench::kSources) {
   std::vector<Transition> rows(count);
   bench::Random random(5);
@@ -92,14 +93,14 @@ class RepriseRows {
     }
   }
   void append_arrays(std::size_t rows) {
-    const auto some = [&](const auto& array, std::size_t row) {
-      return std::as_bytes(std::span(array)).subspan(array_at_ * row, rows * row);
+    const auto slice = [&](const auto& array, std::size_t row_values) {
+      return std::as_bytes(std::span(array)).subspan(array_at_ * row_values, rows * row_values);
     };
     const reprise::AnyValue values[] = {
-        {reprise::AnyField(state_), false, some(arrays_.now, kObservation)},
-        {reprise::AnyField(action_), false, some(arrays_.action, sizeof(std::int32_t))},
-        {reprise::AnyField(reward_), false, some(arrays_.reward, sizeof(float))},
-        {reprise::AnyField(state_), true, some(arrays_.next, kObservation)}};
+        {reprise::AnyField(state_), false, slice(arrays_.now, kObservation)},
+        {reprise::AnyField(action_), false, slice(arrays_.action, sizeof(std::int32_t))},
+        {reprise::AnyField(reward_), false, slice(arrays_.reward, sizeof(float))},
+        {reprise::AnyField(state_), true, slice(arrays_.next, kObservation)}};
     std::size_t taken = 0;
     array_writer_.add_transitions(std::span(arrays_.ends).subspan(array_at_, rows), values, taken);
     array_at_ = (array_at_ + rows) % arrays_.ends.size();
@@ -113,7 +114,8 @@ class RepriseRows {
     benchmark::DoNotOptimize(replay_.update_priorities(batch_->keys(), priorities));
   }
   void remove() { benchmark::DoNotOptimize(replay_.remove(batch_->keys())); }
-  /// Reads items that were drawn before, by keys in random order, as reanalysis does.
+  /// Reads items by their keys, in random order, as reanalysis does. The first call draws the
+  /// batches whose items are read.
   void gather() {
     if (keys_.empty()) {
       for (std::size_t i = 0; i < bench::kSources; ++i) {
@@ -180,7 +182,8 @@ struct TextbookRows : bench::TextbookRows<Transition> {
       : bench::TextbookRows<Transition>(capacity, sources()) {}
 };
 
-/// `once` is called with Rows, a full buffer, and handles `items` items.
+/// Adds the benchmark `name`. An iteration calls `once` with a full buffer of the type Rows, and
+/// handles `items` items.
 template <class Rows, class Once>
 void add(const std::string& name, std::size_t items, const Once& once) {
   bench::add<Rows>(name, kCapacity, items, once);
@@ -199,19 +202,20 @@ void add(const std::string& name, std::size_t items, const Once& once) {
   add<RepriseRows>("W2/sample76/reprise", kBatch, sample);
   add<TextbookRows>("W2/sample76/textbook", kBatch, sample);
   add<Rows>("W2/gather76_by_key/reprise", kBatch, [](Rows& rows) { rows.gather(); });
-  // A sample whose items get goals from their episodes.
+  // Draws a batch, whose items then get goals from their episodes.
   add<Rows>("W2/sample76_hindsight/reprise", kBatch, [](Rows& rows) {
     rows.sample();
     rows.relabel();
   });
   add<RepriseRows>("W2/cycle76/reprise", kBatch, cycle);
   add<TextbookRows>("W2/cycle76/textbook", kBatch, cycle);
-  // Single calls, which bench/python/run compares with those from Python.
+  // Batches of one item, which bench/python/run compares with the same calls from Python.
   add<Rows>("W2/cycle76_of_1/reprise", 1, [](Rows& rows) {
     rows.sample(1);
     rows.update();
   });
-  // Drawn items get another priority, or are removed, while as many steps are appended.
+  // Each iteration appends as many steps as it draws. The drawn items get another priority, or, in
+  // the second benchmark, are removed.
   add<Rows>("W2/append_cycle76/reprise", kBatch, [](Rows& rows) {
     rows.append(kBatch);
     rows.sample();

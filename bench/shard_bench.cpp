@@ -1,5 +1,6 @@
-// Measures how long one of the four shards of a full buffer of 2^20 steps is locked, because that
-// limits the number of actors and learners that a buffer serves (docs/performance.md).
+// Measures how long calls hold the lock of a shard, because that limits the number of actors and
+// learners that a buffer serves (docs/performance.md). The shard is one of four of a full buffer of
+// 2^20 steps.
 
 #include <reprise/item.hpp>
 #include <reprise/selector.hpp>
@@ -18,10 +19,10 @@ namespace {
 
 using namespace reprise;
 
-constexpr std::size_t kItems = std::size_t{1} << 18U;
+constexpr std::size_t kItems = (std::size_t{1} << 20U) / 4;
 constexpr std::uint32_t kRows = 2048;
-constexpr std::size_t kDraws =
-    bench::kBatch / 4;  ///< Draws from one shard; a batch is spread over four.
+/// Number of draws from one shard: a batch is spread over four.
+constexpr std::size_t kDraws = bench::kBatch / 4;
 
 class FullShard {
  public:
@@ -35,7 +36,8 @@ class FullShard {
     keys_.resize(kDraws);
   }
 
-  /// Commits steps as a writer does, except that it writes no rows, and rings once.
+  /// Publishes steps as a writer does, except that rows stay as they are, and that one ring of the
+  /// bell announces all `steps`.
   void append(std::uint32_t steps) {
     if (chunk_ == storage::kNil) {
       chunk_ = shard_.chunks().take_recycled();
@@ -58,20 +60,25 @@ class FullShard {
     shard_.locked().ingest(std::span(&other_shards, 1), 1000);
   }
   void draw() {
-    for (double& fraction : fractions_) {
-      fraction = (static_cast<double>(&fraction - fractions_) + random_.uniform()) / kDraws;
+    for (std::size_t i = 0; i < kDraws;
+         ++i) {  // A random place in each of kDraws equal parts of 1.
+      fractions_[i] = (static_cast<double>(i) + random_.uniform()) / kDraws;
     }
     const base::MutexLock lock(shard_.mutex);
-    pins_ = shard_.locked().draw(0, fractions_, {keys_, places_, leaves_, pinned_, weights_}).pins;
+    pins_ = shard_.locked()
+                .draw(kSelector, fractions_, {keys_, places_, leaves_, pinned_, weights_})
+                .pins;
   }
   void unpin() { shard_.unpin(std::span(pinned_).first(pins_)); }
   void update() {
-    rules_[0]->weigh(priorities_.next(), weights_);
+    rules_[kSelector]->weigh(priorities_.next(), weights_);
     const base::MutexLock lock(shard_.mutex);
-    benchmark::DoNotOptimize(shard_.locked().update(0, keys_, weights_, leaves_));
+    benchmark::DoNotOptimize(shard_.locked().update(kSelector, keys_, weights_, leaves_));
   }
 
  private:
+  static constexpr std::size_t kSelector = 0;  ///< The shard's only selector.
+
   const std::unique_ptr<SelectorRule> rules_[1]{
       Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}.make_selector_rule()};
   storage::ChunkStore store_;
@@ -91,8 +98,8 @@ class FullShard {
 };
 
 [[maybe_unused]] const bool added = [] {
-  // Ingest and eviction of a run of steps in one chunk, including the writer's work except for
-  // rows.
+  // Ingest and eviction of a run of steps in one chunk. The time includes the writer's work, but
+  // for its rows.
   for (const std::uint32_t steps : {1U, 16U, 256U}) {
     bench::add<FullShard>("shard/ingest/" + std::to_string(steps), kItems, steps,
                           [steps](FullShard& shard) {

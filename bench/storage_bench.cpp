@@ -1,6 +1,6 @@
-// Measures saves and loads of a buffer on a RAM disk and on a disk, compared with dd for the same
-// bytes; how a save slows actors and learners; and what rows in a mapped file cost compared with
-// rows in memory. The benchmark's argument is the base-2 logarithm of the buffer's bytes.
+// Measures saves and loads of a buffer on a RAM disk and on a disk, beside dd for the same bytes;
+// how much saves slow actors and learners; and what rows in a mapped file cost compared with rows
+// in memory. The benchmark's argument is the base-2 logarithm of the buffer's bytes.
 //
 // REPRISE_BENCH_RAM and REPRISE_BENCH_DISK name the directories; the defaults are /dev/shm and the
 // system's directory for temporary files.
@@ -31,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
-/// A full buffer of steps whose observations have `kObservation` bytes and are stored once.
+/// A full buffer of steps, a writer and a sampler. Observations have `kObservation` bytes.
 template <std::size_t kObservation>
 class Steps {
  public:
@@ -81,11 +81,11 @@ class Steps {
   std::uint64_t appended_ = 0;
 };
 
-using Frames =
-    Steps<std::size_t{84} * 84>;  ///< Steps with an observation as large as an Atari frame.
+/// Steps with an observation as large as an Atari frame.
+using Frames = Steps<std::size_t{84} * 84>;
 using SmallSteps = Steps<32>;
 
-/// A new directory, which is removed at the end with all that is in it.
+/// A new directory in `beneath`. The destructor removes it with all its files.
 class Folder {
  public:
   explicit Folder(const std::string& beneath) {
@@ -124,8 +124,8 @@ std::uint64_t bytes_in(const fs::path& directory) {
   return bytes;
 }
 
-/// Asks the system to drop the files of a directory from its cache, so that they are read from the
-/// disk. It may keep some, and a RAM disk keeps all.
+/// Asks the system to drop the files of a directory from its page cache, so that they are read from
+/// the disk. The system may keep some files, and keeps all files of a RAM disk.
 void forget(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) {
     const int file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
@@ -135,8 +135,8 @@ void forget(const fs::path& directory) {
   }
 }
 
-/// Takes memory and frees it, so that the next measurement gets pages that were in use before. On a
-/// virtual machine new pages may come from the host, more slowly than a disk.
+/// Touches memory and frees it, so that the next measurement gets pages that this machine has used
+/// before. On a virtual machine a page's first use may cost more than reading it from a disk.
 void warm(std::size_t bytes) {
   reprise::base::LazyArray<std::byte> memory(bytes);
   std::memset(memory.data(), 1, bytes);
@@ -152,7 +152,7 @@ void run(const Parts&... parts) {
   }
 }
 
-/// Times the call and reports that as the time of this iteration.
+/// Times `call`, and reports its time as that of this iteration.
 template <class Call>
 void time(benchmark::State& state, const Call& call) {
   const auto start = Clock::now();
@@ -232,9 +232,9 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// Measures one actor at 20,000 steps a second and one learner as fast as it can for two seconds.
-/// Meanwhile saves of the whole buffer follow each other if `saving`. `pace` limits them to that
-/// many bytes per second; 0: no limit.
+/// Measures for two seconds one actor at 20,000 steps a second, and one learner as fast as it can.
+/// If `saving`, a third thread meanwhile saves the whole buffer again and again, at `pace` bytes
+/// per second; 0: without a limit.
 template <class Subject>
 void measure_beside_saves(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
   constexpr auto kTick = std::chrono::milliseconds(1);
@@ -289,7 +289,8 @@ void measure_beside_saves(benchmark::State& state, bool saving, std::uint64_t pa
   state.counters["saves"] = saves;
 }
 
-/// Writes the pages of unlinked mapped files to the disk and drops them from memory.
+/// Writes the pages of mapped files to the disk and drops them from memory. The files are unlinked,
+/// and the system's list of mappings calls them deleted.
 void evict_pages() {
   ::sync();
   std::ifstream maps("/proc/self/maps");
@@ -305,9 +306,9 @@ void evict_pages() {
   }
 }
 
-/// Measures appends, and batches of 512 with windows of n-step 3: of rows in memory, or of rows in
-/// a mapped file that are all in the page cache. For a mapped file the counters `out_...` measure
-/// them again after these pages were written to the disk and dropped.
+/// Measures appends, and batches of 512 with windows of n-step 3. The rows are in memory, or, if
+/// `mapped`, in a mapped file whose pages all are in memory at first. The counters `out_...`
+/// measure a mapped file again after its pages were written to the disk and dropped.
 template <std::size_t kObservation>
 void mapped_file(benchmark::State& state, bool mapped) {
   const Folder folder(disk());
@@ -365,7 +366,8 @@ benchmark::internal::Benchmark* add(const std::string& name, const Run& run) {
       ->Unit(benchmark::kMillisecond);
 }
 
-/// Adds the benchmarks on a medium. `where` returns its directory, and is called when one runs.
+/// Adds the benchmarks of saves and loads on a medium. `where` returns the medium's directory, and
+/// is called only when a benchmark runs.
 void add_saves_and_loads(const std::string& medium, std::string (*where)()) {
   const auto add_on = [&](const char* what, const char* how, const auto& run) {
     add(reprise::base::text("checkpoint/", what, "_", medium, how), [=](benchmark::State& state) {
@@ -393,7 +395,8 @@ void add_beside(const std::string& what) {
   add_one("paced_saves", true, kPace);
 }
 
-/// Adds buffers of 2,000,000 steps with observations of 100 bytes, or of 100,000 frames.
+/// Adds the benchmarks of a mapped file: about 2,000,000 steps with observations of 100 bytes, or
+/// about 70,000 frames.
 template <std::size_t kObservation>
 void add_mapped_file(const std::string& what) {
   for (const bool mapped : {false, true}) {

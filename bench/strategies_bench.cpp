@@ -1,5 +1,5 @@
-// Compares every selector and remover with the plainest one: the cycle of W1, and appends of one
-// writer into a full buffer, through the public API.
+// Compares every selector and every remover with the plainest one, through the public API:
+// selectors by the cycle of W1, removers by one writer's appends to a full buffer.
 
 #include <reprise/reprise.hpp>
 
@@ -19,7 +19,8 @@ using bench::kBatch;
 using bench::RepriseItems;
 using Clock = std::chrono::steady_clock;
 
-/// Number of appends per iteration, and of items drawn after them where the remover uses draws.
+/// Number of appends per iteration, and number of items that follow them in a draw, for removers
+/// that go by draws.
 constexpr std::size_t kRun = 512;
 constexpr std::size_t kDrawn = 32;
 /// Number of cycles before the first that is timed.
@@ -33,14 +34,14 @@ reprise::Options options_with_remover(std::size_t size, const reprise::Remover& 
           .chunk_steps = 512};
 }
 
-/// The items of a buffer with the options that Make()(size) returns. Make makes each strategy a
-/// type, so that `prepared` tells them apart.
+/// A full buffer with the options that Make()(size) returns. Each strategy has a type Make of its
+/// own, by which `prepared` tells the buffers apart.
 template <class Make, reprise::Draws draws = reprise::Draws::Stratified>
 struct Items : RepriseItems {
   explicit Items(std::size_t size) : RepriseItems(Make()(size), {.draws = draws}) {}
 };
 
-/// A quarter of each batch is fresh, so as many steps are appended in each cycle.
+/// A full buffer whose sampler takes a quarter of each batch from fresh items.
 struct Fresh : RepriseItems {
   static constexpr float kShare = 0.25F;
   explicit Fresh(std::size_t size)
@@ -58,7 +59,7 @@ void cycle(benchmark::State& state) {
     items.draw();
     items.update();
   };
-  // The first draw by rank sorts all items and touches new memory; later cycles do not.
+  // The first cycles are not timed: the first draw by rank sorts all items and touches new memory.
   for (int i = 0; i < kWarmUp; ++i) {
     round();
   }
@@ -68,8 +69,8 @@ void cycle(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Adds a benchmark of appends. `drawn`: number of items drawn after each run of appends, so that a
-/// remover that uses draws has work.
+/// Adds a benchmark of appends. `drawn` is the number of items drawn after each run of appends, so
+/// that a remover that goes by draws has work.
 template <class Subject>
 void add_appends(const std::string& name, std::size_t drawn) {
   bench::add_sizes<Subject>(name, {16, 20}, kRun, [drawn](Subject& items) {
@@ -82,11 +83,9 @@ void add_appends(const std::string& name, std::size_t drawn) {
   });
 }
 
-/// Measures commits or draws of a buffer in which every item is drawn as often as the limit `times`
-/// allows. Each iteration commits a run of steps and draws `per_step` times as many items. With
-/// `times` 0 there is no limit. Only the chosen `Half` is timed.
 enum class TimedPart : std::uint8_t { Append, Draw };
 
+/// A buffer with a limit of `times` draws per item; 0: no limit.
 template <std::uint32_t times, std::uint32_t per_step, std::size_t shards>
 struct Exhausted : RepriseItems {
   explicit Exhausted(std::size_t size)
@@ -97,7 +96,10 @@ struct Exhausted : RepriseItems {
                       .shards = shards}) {}
 };
 
-template <TimedPart half, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
+/// Measures commits or draws where every item is drawn as often as the limit `times` allows. An
+/// iteration commits a run of kRun steps and draws `per_step` batches of as many items; only the
+/// commits or only the draws are timed.
+template <TimedPart part, std::uint32_t times, std::uint32_t per_step, std::size_t shards>
 void exhausted(benchmark::State& state) {
   auto& items =
       bench::prepared<Exhausted<times, per_step, shards>>(static_cast<std::size_t>(state.range(0)));
@@ -124,10 +126,10 @@ void exhausted(benchmark::State& state) {
   for (auto _ : state) {
     appends = draws = Clock::duration{0};
     round(appends, draws);
-    const Clock::duration timed = half == TimedPart::Append ? appends : draws / per_step;
+    const Clock::duration timed = part == TimedPart::Append ? appends : draws / per_step;
     state.SetIterationTime(std::chrono::duration<double>(timed).count());
   }
-  // Share of draws that succeeded; the others found too few items.
+  // Share of the batches that could be drawn; for the others the buffer had too few items.
   state.counters["drawn"] = static_cast<double>(drawn) / static_cast<double>(rounds);
   bench::per_item(state, kRun);
 }
@@ -137,7 +139,7 @@ void add_cycle(const std::string& name) {
   benchmark::RegisterBenchmark(name.c_str(), cycle<Subject, appends>)->Arg(16)->Arg(20);
 }
 
-/// `make(size)` returns a selector, or the options of a buffer.
+/// Adds the benchmarks of a selector. `make(size)` returns the selector, or a buffer's options.
 template <reprise::Draws draws = reprise::Draws::Stratified, class Make>
 void add_selector(const std::string& name, Make /*make*/) {
   const auto options = [](std::size_t size) {
@@ -189,7 +191,7 @@ const bool added = [] {
   add_selector("max_heap", [](auto) { return reprise::MaxHeap{}; });
   add_selector<Draws::WithoutReplacement>("without_replacement", proportional);
   add_selector<Draws::Epoch>("epoch", uniform);
-  // Draws are counted, although no item reaches the limit.
+  // The buffer counts the draws of each item, although no item ever reaches the limit.
   add_selector("max_times_sampled", [](std::size_t size) {
     return reprise::Options{.capacity_steps = size,
                             .selectors = {RepriseItems::proportional()},

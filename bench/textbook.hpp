@@ -17,8 +17,8 @@
 /// one vector that include the next observation, std::pow, and one std::mutex for all.
 namespace textbook {
 
-// `set` and `find` are not inlined, so that their code is the same in all benchmarks: where GCC
-// inlines them, some loops take a tenth longer.
+// `set` and `find` are never inlined, so that all benchmarks run the same code: GCC's inlined
+// copies take a tenth longer in some loops.
 
 /// Sums of non-negative weights. The leaves begin at node `width`, the root is node 1.
 class SumTree {
@@ -51,7 +51,7 @@ class SumTree {
     return all;
   }
 
-  /// Returns the leaf in whose range of prefix sums `target` lies. `target` is from 0 to below the
+  /// Returns the leaf in whose range of prefix sums `target` lies, which is from 0 to below the
   /// total.
   [[nodiscard, gnu::noinline]] std::size_t find(double target) const {
     std::size_t node = 1;
@@ -131,13 +131,14 @@ class Buffer {
         minima_(capacity),
         random_(seed) {}
 
-  /// Stores a transition, without a `priority` at the highest one seen, which is 1 at first.
+  /// Stores a transition. Without a `priority` it gets the highest priority seen, which is 1 at
+  /// first.
   void add(std::span<const std::byte> row) { store(row, nullptr); }
   void add(std::span<const std::byte> row, float priority) { store(row, &priority); }
 
   /// Draws n rows, one from each of n equal parts of the total, and copies them to `rows`, one
   /// after the other. Importance weights are (weight / smallest weight)^-beta. Returns false if
-  /// nothing can be drawn.
+  /// every weight is 0.
   bool sample(std::size_t n, double beta, std::span<std::byte> rows, std::span<float> weights,
               std::span<std::uint32_t> indices) {
     const std::lock_guard lock(mutex_);
@@ -158,8 +159,8 @@ class Buffer {
     return true;
   }
 
-  /// Draws n windows of `length` consecutive rows and calls copy(window, step, row, following row)
-  /// for each of their steps. A window may run from the ring's youngest row to its oldest.
+  /// Draws n windows of `length` consecutive rows, and calls copy(window, step, row, following row)
+  /// for each step of a window. A window may run from the ring's youngest row to its oldest.
   template <class Copy>
   bool sample_windows(std::size_t n, std::size_t length, double beta, std::span<float> weights,
                       std::span<std::uint32_t> indices, const Copy& copy) {

@@ -10,7 +10,7 @@
 
 namespace bench {
 
-/// The textbook's trees without rows and without a lock, from which W1 draws and which it updates.
+/// The textbook's trees for W1's draws and updates, without rows and without a lock.
 class TextbookItems {
  public:
   explicit TextbookItems(std::size_t size) : sums_(size), minima_(size) {}

@@ -7,9 +7,9 @@
 
 namespace textbook {
 
-/// The textbook's sum tree with lazy propagation. A change of a range stops at the nodes whose
-/// leaves all lie in the range, and waits there: x becomes scale * x + offset. It moves to a node's
-/// children when one of them is needed.
+/// The textbook's sum tree with lazy propagation. A change of a range, x becomes scale * x +
+/// offset, stops at nodes whose leaves all lie in the range. Such a node remembers the change, and
+/// passes it to its children when a call needs one of them.
 class LazySumTree {
  public:
   explicit LazySumTree(std::size_t leaves) : width_(std::bit_ceil(leaves)), nodes_(2 * width_) {}
@@ -33,7 +33,7 @@ class LazySumTree {
     }
   }
 
-  /// Returns the leaf in whose range of prefix sums `target` lies. `target` is from 0 to below the
+  /// Returns the leaf in whose range of prefix sums `target` lies, which is from 0 to below the
   /// total.
   [[nodiscard]] std::size_t find(double target) {
     std::size_t node = 1;
@@ -55,12 +55,14 @@ class LazySumTree {
     double offset = 0.0;
   };
 
+  /// Changes a node's sum, and remembers the change for its children.
   void apply(std::size_t node, std::size_t leaves, double scale, double offset) {
     Node& to = nodes_[node];
     to.sum = to.sum * scale + offset * static_cast<double>(leaves);
     to.scale *= scale;
     to.offset = to.offset * scale + offset;
   }
+  /// Passes the change that a node remembers to its children.
   void push(std::size_t node, std::size_t leaves) {
     Node& from = nodes_[node];
     if (from.scale != 1.0 || from.offset != 0.0) {

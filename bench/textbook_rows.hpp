@@ -6,7 +6,7 @@
 namespace bench {
 
 /// A full buffer of the textbook with rows of type Row, the rows that appends use in turn, and the
-/// batch last drawn. Row::done is 1 at the end of each episode.
+/// last batch. Row::done, if Row has it, is 1 at the end of each episode.
 template <class Row>
 class TextbookRows {
  public:
@@ -34,7 +34,7 @@ class TextbookRows {
     benchmark::DoNotOptimize(batch_.data());
   }
   void update() { buffer_.update(drawn_, priorities_.next()); }
-  /// Returns the memory of the rows and, per row, of two nodes in each of two trees.
+  /// Returns the bytes of all rows, and of two nodes per row in each of the two trees.
   [[nodiscard]] double memory_bytes() const {
     return static_cast<double>(capacity_ * (sizeof(Row) + 4 * sizeof(double)));
   }

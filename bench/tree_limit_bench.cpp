@@ -1,13 +1,13 @@
 // Measures what the machine allows for W1: a bare tree of sums and minima, from which 512 leaves
-// are drawn and then set. Like the library's tree it has the same fanouts, goes level by level with
-// the same instruction set, and keeps the sums before each child, without which draws take half as
-// long again. Unlike it, it has no maxima, takes no care about rounding, and uses random numbers
-// and weights that were made beforehand.
+// are drawn and then set. Like the library's tree, the bare tree has kFanout children per node,
+// works level by level with the same instruction set, and keeps prefix sums of each node's
+// children, without which draws take half as long again. Unlike the library's tree, it has no
+// maxima, ignores rounding errors, and takes random numbers and weights that were made beforehand.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tree_limit_bench.cpp"
 #include "tree/simd.hpp"
-// Included after the choice of targets.
+// After simd.hpp, which chooses the instruction sets and includes this file once for each.
 #include "base/divider.hpp"
 #include "base/memory.hpp"
 #include "measure.hpp"
@@ -19,7 +19,7 @@ namespace reprise::tree::HWY_NAMESPACE {
 using Doubles = hn::CappedTag<double, kFanout>;
 using Floats = hn::CappedTag<float, kFanout>;
 
-/// Combines kCount values until as many are left as a vector has lanes.
+/// Combines kCount values into one vector, each of whose lanes combines every MaxLanes-th value.
 template <std::size_t kCount, class D, class Combine, class T>
 HWY_INLINE hn::Vec<D> reduce_row(D d, Combine combine, const T* values) {
   auto all = load_as(d, values);
@@ -29,8 +29,8 @@ HWY_INLINE hn::Vec<D> reduce_row(D d, Combine combine, const T* values) {
   return all;
 }
 
-/// Sets to[i] to the combination of all values of row(i), for i from 0 to 7. It handles as many
-/// rows at a time as a vector has lanes, so that each shuffle works for all of them.
+/// Sets to[i] to the combination of all values of row(i), for i from 0 to 7. Handles as many rows
+/// at a time as a vector has lanes, so that each shuffle works for all of them.
 template <class D, class Combine, class Row>
 HWY_INLINE void reduce_rows(D d, Combine combine, const Row& row, hn::TFromD<D>* to) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
@@ -43,8 +43,8 @@ HWY_INLINE void reduce_rows(D d, Combine combine, const Row& row, hn::TFromD<D>*
   }
 }
 
-/// Recomputes `nodes` of the level `to`, eight at a time. `sums` computes their sums; the minimum
-/// of a node is that of the kCount numbers at minima(node).
+/// Recomputes the sums and minima of `nodes` in the level `to`, eight nodes at a time. `sums`
+/// computes eight sums; minima(node) has the kCount numbers whose minimum is that of the node.
 template <std::size_t kCount, class Sums, class Minima>
 HWY_INLINE void recompute(std::span<const std::uint32_t> nodes, Group* to, const Prefixes* steps,
                           const Sums& sums, const Minima& minima) {
@@ -157,7 +157,7 @@ class BareTree {
     }
   }
 
-  /// Draws a leaf from each of 512 equal parts of the total.
+  /// Draws a leaf from each of 512 equal parts of the total weight.
   void draw() {
     const double part = levels_.back().groups[0].sum[0] / kBatch;
     const double* const numbers = next();

@@ -1,5 +1,5 @@
 // Measures trees alone, without locks. W1's trees go from raw priorities to importance weights:
-// batches of 512 updates, draws and appends. The segment tree has batches of 512 points, and
+// batches of 512 updates, draws and appends. The public segment tree has batches of 512 points, and
 // changes of ranges, which reprise makes at once and a lazy tree when a node is read.
 
 #include <reprise/segment_tree.hpp>
@@ -31,8 +31,7 @@ class Subject {
     randomize();
     std::ranges::generate(leaves_, [&] { return static_cast<Leaf>(random_.next() % size); });
   }
-  /// Begins again with the first batch, so that each of W1's trees gets the same batches in every
-  /// run.
+  /// Begins again with the first batch, so that each tree of W1 gets the same batches in every run.
   void restart() requires(Tree::kSameBatches) {
     random_ = bench::Random(2);
     at_ = 0;
@@ -52,8 +51,8 @@ class Subject {
     tree.assign(batch(), values_.next());
     benchmark::ClobberMemory();
   }
-  /// Draws a leaf from each of 512 equal parts of the total of one of W1's trees, with importance
-  /// weights.
+  /// Draws a leaf of one of W1's trees from each of 512 equal parts of the total, with its
+  /// importance weight.
   void draw() {
     tree.draw(random_, found_, weights_);
     benchmark::DoNotOptimize(found_.data());
@@ -80,8 +79,8 @@ class Subject {
     }
     benchmark::DoNotOptimize(all);
   }
-  /// Scales all leaves, then assigns 512 and finds 512, like a decay of all priorities with every
-  /// batch.
+  /// Scales all leaves, then assigns 512 leaves and finds 512, like a learner that decays all
+  /// priorities with every batch. Scales by 0.5 and 2 in turn, so that weights keep their size.
   void decay() {
     tree.scale(0, size_, undo_ ? 2.0F : 0.5F);
     undo_ = !undo_;
@@ -116,7 +115,7 @@ class WeightTree {
     reprise::tree::weigh(priorities, kAlpha, kEpsilon, weights_);
     tree_.assign(items, weights_);
   }
-  /// Sets a run of items to the highest weight in the tree, as new items get it.
+  /// Sets a run of items to the highest weight in the tree, which is what new items get.
   void append(std::size_t first, std::size_t count) {
     const std::span<float> run = std::span(weights_).first(count);
     std::fill(run.begin(), run.end(), tree_.max());
@@ -217,8 +216,8 @@ struct Lazy : OneByOne<textbook::LazySumTree> {
   }
 };
 
-/// After each pass over the tree, all priorities become random again, because a tree may skip
-/// parents that would not change.
+/// Measures appends of 512 new items. After each pass over the tree, all priorities become random
+/// again: otherwise no parent would change, and a tree may skip such parents.
 template <class Tree>
 void append(benchmark::State& state) {
   const std::size_t size = bench::size_of(state);
@@ -262,7 +261,8 @@ void weigh_textbook(benchmark::State& state) {
   bench::per_item(state, kBatch);
 }
 
-/// Changes ranges of 2^argument of 2^20 leaves. Every second iteration undoes the change.
+/// Adds a benchmark of changes of 2^argument of 2^20 leaves. Every second iteration undoes the
+/// change before it.
 template <class Tree, class Change>
 void add_ranges(const std::string& name, const Change& change) {
   constexpr std::size_t kLeaves = std::size_t{1} << 20U;
@@ -276,7 +276,9 @@ void add_ranges(const std::string& name, const Change& change) {
       const std::size_t first = starts[at % kBatch] % (kLeaves - size + 1);
       change(subject.tree, first, first + size, undo);
       benchmark::ClobberMemory();
-      at += undo ? 1U : 0U;
+      if (undo) {
+        ++at;
+      }
       undo = !undo;
     }
     bench::per_item(state, size);

@@ -10,8 +10,8 @@ from harness.report import BUILD
 
 def environment(folder, requirements, then=None):
     """Makes build/FOLDER a virtual environment with the packages of the file `requirements`, unless
-    it is one already. Returns its interpreter and None, or None and the reason why the packages do
-    not install. `then` is a program that runs in a new environment."""
+    it is one already, and runs the program `then` in a new one. Returns the environment's
+    interpreter and None, or None and the reason why the packages do not install."""
     folder = os.path.join(BUILD, folder)
     made_of = os.path.join(folder, "made_of.txt")
     python = os.path.join(folder, "bin", "python")

@@ -9,12 +9,13 @@ from harness.sections import LOADS, load_counter
 from harness.tables import MS, US
 
 STYLES = {"textbook": "lw 2 pt 5 lc rgb '#d62728'", "reprise": "lw 2 pt 7 lc rgb '#1f77b4'"}
-# Actors and steps per second of the load whose latencies are drawn.
+# Number of actors, and steps per second, of the load whose latencies are drawn.
 PICTURED_LOAD = (4, 1_000_000)
 
 
 def draw_picture(arguments, name, script, height=420):
-    """Writes a picture into the folder `images` beside the page, which it makes if needed."""
+    """Writes a picture into the folder `images` beside the page, and makes that folder if
+    needed."""
     folder = os.path.join(os.path.dirname(os.path.abspath(arguments.page)), "images")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name)
@@ -41,6 +42,8 @@ def curves(data, title, xlabel, ylabel, settings=""):
 
 
 def against_size(results, subject):
+    """Returns the points (base-2 logarithm of N, microseconds) of each implementation."""
+
     def points(who):
         names = {log: results.name(subject, who, log) for log in results.logs(subject)}
         return [(log, results.ns(name) / 1e3) for log, name in names.items() if results.has(name)]
@@ -56,7 +59,7 @@ PICTURED_RATIOS = [
 
 
 def ratio_bars(results):
-    """Returns a script that draws, as bars, how many times faster than the textbook reprise is."""
+    """Returns a script for bars of how many times faster reprise is than the textbook."""
     bars = {}
     for subject, log in PICTURED_RATIOS:
         ratio = results.ratio(subject, log)
@@ -75,24 +78,25 @@ def ratio_bars(results):
 
 
 def against_actors(results, counter, scale):
-    """Returns a counter's points (actors, value) for loads flat out by implementation; None for
-    fewer than two loads."""
+    """Returns points (actors, value of a counter) of each implementation, from the loads that
+    append as fast as they can; None if fewer than two of these loads were run."""
     points = {}
     for who in STYLES:
-        found = {a: load_counter(results, who, a, 0, counter) for a, pace, *_ in LOADS if not pace}
-        points[who] = [(actors, f / scale) for actors, f in found.items() if f is not None]
+        values = {a: load_counter(results, who, a, 0, counter) for a, pace, *_ in LOADS if not pace}
+        points[who] = [(actors, v / scale) for actors, v in values.items() if v is not None]
     return points if len(points["reprise"]) > 1 else None
 
 
 def latencies(results):
     """Returns a script that draws the quantiles of appends and of batches side by side."""
     script = "set multiplot layout 1,2 title '{} actors, {:,} steps/s'\n".format(*PICTURED_LOAD)
-    shares = {2: 50, 10: 90, 100: 99, 1000: 999, 10000: 9999}
+    # All but one call in so many are as fast as the quantile whose digits follow.
+    quantiles = {2: 50, 10: 90, 100: 99, 1000: 999, 10000: 9999}
     for what in ("append", "batch"):
         data = {
             who: [
                 (one_in, load_counter(results, who, *PICTURED_LOAD, f"{what}_p{digits}_ns"))
-                for one_in, digits in shares.items()
+                for one_in, digits in quantiles.items()
             ]
             for who in STYLES
         }
@@ -102,17 +106,15 @@ def latencies(results):
 
 
 def beside_bars(page):
-    """Returns a script that draws, as bars, the prioritized cycle of 512 among 10^6 items in the
-    fastest way of each package. The figures are read from the page's table, so that both agree."""
+    """Returns a script for bars of each package's fastest time to draw 512 of a million items by
+    priority and to update them. The figures are read from the page's table, so that both agree."""
     rows = page.split("<!-- report: beside -->")[1].split("\n\nSample and update, frames:")[0]
-    found = {}
+    fastest = {}
     for name, value, unit in re.findall(r"^\| ([^|]+) \|.* ([\d.,]+) (us|ms) \|$", rows, re.M):
         if "(uniform)" not in name:
             us = float(value.replace(",", "")) * {"us": US, "ms": MS}[unit] / US
             package = name.split(",")[0]
-            found[package] = min(us, found.get(package, us))
-    names = sorted(found, key=found.get)
-    lines = "\n".join(f'"{name}" {found[name]:.0f} {name != "reprise":d}' for name in names)
+            fastest[package] = min(us, fastest.get(package, us))
     return (
         f"$bars << END\n{lines}\nEND\nset title '512 of a million items drawn by priority "
         "and updated, microseconds'\nunset key\n"

@@ -19,8 +19,8 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 def parse(description, results, own_options, repetitions=5, quick=None, page="performance.md"):
     """Parses the options that every benchmark has, and those that `own_options(add)` adds.
-    `results` is the name of the results file in build/; `quick` has the values of options under
-    --quick."""
+    `results` is the name of the results file in build/. With --quick the options in `quick` take
+    the values given there."""
     parser = argparse.ArgumentParser(description=description, formatter_class=_Help)
     add = parser.add_argument
     results = os.path.join(BUILD, results)
@@ -31,7 +31,7 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
     add("--quick", action="store_true", help="see that it runs: small sizes; the page is kept")
     own_options(add)
     arguments = parser.parse_args()
-    # A quick run must not replace the results of a full run, unless --json names its file.
+    # A quick run must not replace a full run's results, unless --json names the file to write.
     arguments.keep = not arguments.quick or arguments.json is not None
     arguments.json = arguments.json or results
     if arguments.quick:
@@ -40,14 +40,16 @@ def parse(description, results, own_options, repetitions=5, quick=None, page="pe
 
 
 def require_paths(build, *paths):
-    """Ends the program if a path does not exist, and says that the command `build` makes it."""
+    """Ends the program if one of `paths` does not exist, with a message that the command `build`
+    makes it."""
     for path in paths:
         if not os.path.exists(path):
             sys.exit(f"{NAME}: there is no {path}: build it first with\n  {build}")
 
 
 def machine():
-    """Describes the processor, its cores and the memory, without commas, which separate facts."""
+    """Describes the processor, its cores and the memory. Has no commas, because a comma separates
+    facts."""
     model = platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -126,9 +128,9 @@ def write(arguments, sections):
 
 
 def run(arguments, measure, sections):
-    """Measures, or with --reuse loads an earlier run's results, and writes the sections made of
-    them into the page. If the results are of a quick run, it prints the sections instead. Returns
-    the results."""
+    """Measures, or with --reuse loads an earlier run's results. Writes the sections made of the
+    results into the page, or, if they are of a quick run, prints the sections. Returns the
+    results."""
     if arguments.reuse:
         results = load(arguments.json)
     else:

@@ -37,8 +37,9 @@ class Results:
         return statistics.median(run[clock] * UNITS[run["time_unit"]] for run in runs)
 
     def ns(self, name):
-        # A thread's processor time varies less than the wall clock when the machine has other work,
-        # but a benchmark of several threads has to be judged by the wall clock.
+        # Other work of the machine changes a thread's processor time less than the wall clock. Only
+        # a benchmark of several threads (its name ends with _tbb) has to be judged by the wall
+        # clock.
         return self._median_time(name, "real_time" if name.endswith("_tbb") else "cpu_time")
 
     def wall_ns(self, name):
@@ -51,11 +52,12 @@ class Results:
         return self.ns(name) / self.counter(name, "items")
 
     def ratio(self, subject, log=None):
-        """Returns how many times faster than the textbook reprise is; None if one was not run."""
+        """Returns how many times faster than the textbook reprise is; None if either was not
+        measured."""
         names = [self.name(subject, who, log) for who in ("textbook", "reprise")]
         return self.ns(names[0]) / self.ns(names[1]) if self.has(*names) else None
 
     def logs(self, subject):
-        """Returns the sizes that a subject was measured at, as base-2 logarithms."""
+        """Returns the base-2 logarithms of the sizes at which a subject was measured."""
         names = [name for name in self._runs if name.startswith(subject + "/")]
         return sorted({int(log) for name in names if (log := name.rsplit("/", 1)[1]).isdigit()})

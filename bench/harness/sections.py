@@ -6,7 +6,8 @@ from harness.tables import MS, US, Targets, digits, short, size, table, times
 # Prefix of the names of benchmarks that were run again without AVX-512.
 WITHOUT_AVX512 = "without_avx512/"
 
-# The project's targets: (subject, base-2 logarithm of N, least times faster than the textbook).
+# The project's targets: (subject, base-2 logarithm of N, how many times faster than the textbook
+# reprise has to be at least).
 TARGETS = [
     ("W1/cycle", 16, 5.0),
     ("W1/cycle", 20, 10.0),
@@ -22,13 +23,13 @@ TARGETS = [
     ("W4/get5000", 20, 4.0),
     ("W4/get5000", 23, 6.0),
 ]
-# Microseconds that Chen and Wang published as the slowest of their 169 points, through Python.
+# The slowest of Chen and Wang's 169 points as they published it, in microseconds, through Python.
 PUBLISHED_US = {"get5000": 800.0, "record": 700.0}
-MAX_GROWTH = 2.0
+MAX_GROWTH = 2.0  # Of the time of W1/cycle from 2^16 items to 2^23.
 
-# The loads of W3 (pace 0: flat out) and W3P, each with one learner, and their targets: how many
-# times more appends and learner cycles than the textbook, and how many times lower the 99.9th
-# percentile of append latency. None: there is no target.
+# The loads of W3 (pace 0: as fast as they can) and W3P, each with one learner. Their targets are
+# how many times more appends and learner cycles reprise makes than the textbook, and how many times
+# lower the 99.9th percentile of append latency is; None: no target.
 LOADS = [
     # actors, pace in steps/s, targets for appends, cycles, p99.9
     (1, 0, None, None, None),
@@ -69,7 +70,7 @@ def load_counter(results, implementation, actors, pace, counter):
 
 
 def load_ratio(results, actors, pace, counter):
-    """Returns the ratio of reprise's counter to the textbook's, or None if one was not run."""
+    """Returns the ratio of reprise's counter to the textbook's, or None if either was not run."""
     ours, theirs = (
         load_counter(results, who, actors, pace, counter) for who in ("reprise", "textbook")
     )
@@ -115,7 +116,7 @@ def target_section(results):
 
 
 def comparison(results, subjects, unit, scale):
-    """A table with a row per subject and size; `scale` turns a benchmark's name into a figure."""
+    """A table with a row per subject and size; scale(name) is the figure shown for a benchmark."""
     rows = []
     for subject, title in subjects.items():
         for log in results.logs(subject) or [None]:
@@ -186,7 +187,8 @@ REMOVERS = types(
 
 
 def relative_to_first(results, strategies, measures, header):
-    """A table with a row per strategy and size: figures, and their ratios to the first strategy."""
+    """A table with a row per strategy and size: its figures, each with its ratio to the figure of
+    the first strategy."""
     first, rows = next(iter(strategies)), []
     for log in results.logs(measures[0][0]):
         for strategy, title in strategies.items():
@@ -300,7 +302,8 @@ def limits_section(results):
 
 
 def bare_tree_table(results):
-    """A table of the bare tree's time for a batch, as a share of the library's times."""
+    """A table of the bare tree's time for a batch, and which share of the library's times that
+    is."""
     rows = []
     for before, instructions in (("", "all"), (WITHOUT_AVX512, "without AVX-512")):
         for log in results.logs(before + "W1/limit/bare_tree"):
@@ -317,14 +320,14 @@ def bare_tree_table(results):
     return table(header + ["trees alone, us", "share"], rows)
 
 
-MIN_SHARE_OF_DD = 0.7
-MAX_INCREMENTAL = 0.05
+MIN_SHARE_OF_DD = 0.7  # Of the speed of dd, for a save and for a load.
+MAX_INCREMENTAL = 0.05  # Time of a save after 1% of the steps are new, beside a whole save's.
 MAX_SLOWER_BESIDE_SAVE = 0.1
 MAX_APPEND_P999_BESIDE_SAVE_US = 20.0
 
 
 def checkpoint_section(results):
-    """The table of saves and loads of 1 GiB beside dd, and of calls beside a save."""
+    """The table of saves and loads of 1 GiB, compared with dd, and of calls while a save runs."""
 
     def name(what):
         return f"checkpoint/{what}/30/iterations:1/manual_time"
@@ -355,7 +358,8 @@ def checkpoint_section(results):
         )
     for what, title in (("frames", "frames"), ("steps", "steps of 32 bytes")):
         for saves, saving in (("saves", "saves"), ("paced_saves", "saves at 100 MB/s")):
-            # The mean, because a paced save rests most of the time, so a median would hide it.
+            # A cycle is judged by its mean: a paced save rests most of the time, which hides it
+            # from medians.
             for counter, call in (
                 ("append_p50_ns", "append, median"),
                 ("cycle_mean_ns", "sample and update of 512, mean"),
@@ -384,7 +388,8 @@ def checkpoint_section(results):
 
 
 def scaling_section(results):
-    """The costs of a step and of a cycle, and the number of threads that exhaust each resource."""
+    """The costs of a step and of a cycle, and how many threads it takes to exhaust each
+    resource."""
     append, cycle = "W2/append76/reprise", "W2/cycle76/reprise"
     ingest = results.per_item("shard/ingest/256")
     own = results.per_item(append) - ingest
@@ -444,7 +449,7 @@ def memory_section(results):
 
 
 def load_section(results):
-    """A table of W3 and W3P with a row for each load that was measured for both implementations."""
+    """A table of W3 and W3P, with a row for each load that was run for both implementations."""
     rates, latencies = ("appends_per_second", "batches_per_second"), (
         "append_p99_ns",
         "append_p999_ns",

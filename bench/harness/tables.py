@@ -33,7 +33,8 @@ def size(log):
 
 
 class Targets:
-    """A table of targets, and whether each was met. A measured value of None: not measured."""
+    """A table of targets, and whether each was met. A measured value of None means: not
+    measured."""
 
     def __init__(self):
         self._rows = []

@@ -16,7 +16,8 @@ def seconds_of(call, calls, clock):
 
 
 def calls_for(call, seconds, clock):
-    """Returns a number of calls that take at least `seconds`, at most about four times as long."""
+    """Returns a number of calls, a power of two, that take at least `seconds` and about half to
+    four times as long."""
     calls = 1
     while seconds_of(call, calls, clock) < seconds:
         calls *= 2
@@ -24,12 +25,12 @@ def calls_for(call, seconds, clock):
 
 
 def medians(ways, repetitions):
-    """Calls the functions `ways` in turn, and returns the median of what each returned, by name."""
-    found = {name: [] for name in ways}
+    """Calls the functions `ways` (by name) in turn, and returns by name the median of what each
+    returned."""
+    figures = {name: [] for name in ways}
     for _ in range(repetitions):
         for name, way in ways.items():
-            found[name].append(way())
-    return {name: statistics.median(each) for name, each in found.items()}
+            figures[name].append(way())
 
 
 def ns_per_call(call, seconds):
@@ -49,8 +50,8 @@ def median_call_ns(call, calls):
 
 
 def per_second(call, seconds, block=1, wait=None):
-    """Returns how many calls of `call` per second of wall time are possible. After each block of
-    calls, `wait` returns once the work that they began is done."""
+    """Returns how many calls of `call` are made per second of wall time. After each block of calls,
+    `wait` (if given) returns once the work that these calls began is done."""
     begin, made = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds:
         for _ in range(block):

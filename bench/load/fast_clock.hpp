@@ -9,9 +9,9 @@
 
 namespace bench {
 
-/// A clock for events that take nanoseconds. It is the processor's counter, scaled by a measurement
-/// at the start of the program, if the counter runs at one rate in all cores and power states;
-/// otherwise it is std::chrono::steady_clock. Any thread.
+/// A clock for events that take nanoseconds. If the processor's counter runs at one rate in all
+/// cores and power states, the clock is this counter, scaled by a measurement at the start of the
+/// program; otherwise it is std::chrono::steady_clock. Any thread.
 class FastClock {
  public:
   // NOLINTBEGIN(readability-identifier-naming): std::chrono prescribes these names of a clock.
@@ -25,7 +25,7 @@ class FastClock {
   [[nodiscard]] static time_point now() noexcept {
 #if defined(__x86_64__)
     if (kNanosecondsPerTick > 0.0) {
-      // Signed, because another core's counter may be slightly behind.
+      // The difference is signed, because another core's counter may be slightly behind the origin.
       const auto ticks = static_cast<std::int64_t>(counter() - kOrigin);
       return time_point(
           duration(static_cast<rep>(static_cast<double>(ticks) * kNanosecondsPerTick)));
@@ -43,10 +43,10 @@ class FastClock {
     return 0;
 #endif
   }
-  /// Returns the nanoseconds per tick, or 0 if there is no such counter.
+  /// Returns the nanoseconds per tick of the counter, or 0 if its rate may change.
   [[nodiscard]] static double calibrate() noexcept;
-  /// The counter's value at the start. Ticks are counted from it, so that a double can hold them
-  /// exactly.
+  /// The counter's value at the start of the program. Ticks are counted from it, so that they are
+  /// few enough for a double to hold exactly.
   static const std::uint64_t kOrigin;       // NOLINT(readability-identifier-naming): a constant.
   static const double kNanosecondsPerTick;  // NOLINT(readability-identifier-naming)
 };

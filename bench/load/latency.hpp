@@ -8,10 +8,8 @@
 
 namespace bench {
 
-/// Counts durations in buckets of 1 ns and, from 32 ns on, of at most 1/16 of their value. Never
-/// allocates.
-///
-/// One thread at a time.
+/// Counts durations in buckets. A bucket is 1 ns wide, and from 32 ns on at most 1/16 of its
+/// durations. Never allocates.
 class Latency {
  public:
   void add(std::chrono::nanoseconds duration) noexcept {

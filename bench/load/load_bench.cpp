@@ -1,6 +1,7 @@
-// W3 and W3P: actor threads append rows that carry their own checksum, flat out or at a pace, and
-// time each append. One learner draws, checks the rows' checksums, and updates all that it drew.
-// Rows have 76 bytes as in W2, in a full buffer of 2^20. An iteration is a cycle of the learner.
+// W3 and W3P: actor threads append rows that carry their own checksum, as fast as they can (W3) or
+// at a pace (W3P), and time each append. One learner draws, checks the rows' checksums, and updates
+// the drawn items. Rows have 76 bytes as in W2, in a full buffer of 2^20. An iteration is a cycle
+// of the learner.
 
 #include <reprise/reprise.hpp>
 
@@ -24,7 +25,8 @@ constexpr std::size_t kCapacity = std::size_t{1} << 20U;
 constexpr std::uint32_t kEpisode = 100;
 constexpr int kWarmUpCycles = 200;
 
-/// The actor, the step, numbers computed from these, and a hash of all the words before it.
+/// The numbers of the actor and of the step, words computed from them, and a hash of all other
+/// words.
 using State = std::array<std::uint32_t, 8>;
 
 std::uint32_t hash_of(const State& state) {
@@ -45,7 +47,7 @@ State state_of(std::uint32_t actor, std::uint32_t step) {
   return state;
 }
 
-/// One step as an actor appends it, which is also a row of the textbook.
+/// One step as an actor appends it. It is also a row of the textbook.
 struct Row {
   State now;
   State next;
@@ -65,7 +67,7 @@ struct Row {
 };
 static_assert(sizeof(Row) == 76);
 
-/// Returns false if the hash of any of these states does not match.
+/// Returns whether the hash of every state matches its words.
 bool are_intact(std::span<const std::uint32_t> states) {
   bool good = true;
   for (std::size_t i = 0; i < states.size(); i += std::tuple_size_v<State>) {
@@ -104,7 +106,8 @@ class RepriseLoad {
   };
 
   [[nodiscard]] std::size_t size() const { return replay_.size(); }
-  /// Draws, updates and checks a batch. Returns false if a row was torn.
+  /// Draws a batch, updates its priorities and checks its rows. Returns false if a row was torn:
+  /// parts of it are of two different steps.
   bool cycle(std::span<const float> priorities) {
     const auto batch = sampler_.sample(kBatch, {.beta = bench::kBeta});
     replay_.update_priorities(batch->keys(), priorities);
@@ -223,7 +226,7 @@ void fill(Load& load) {
 }
 
 /// The benchmark's arguments are the number of actors, and the steps per second of all actors
-/// together; 0: flat out.
+/// together; 0: as fast as they can.
 template <class Load>
 void load(benchmark::State& state) {
   const auto actors = static_cast<std::size_t>(state.range(0));

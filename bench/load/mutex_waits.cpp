@@ -15,10 +15,11 @@ std::uint64_t& mutex_waits_ns() noexcept {
 
 }  // namespace bench
 
-/// Replaces the system's function, because the linker finds the program's own symbol first.
+/// Replaces the system's function, because the linker finds this program's symbol first. Counts the
+/// time for which a mutex that another thread holds makes the caller wait.
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   using Lock = int (*)(pthread_mutex_t*);
-  // Locks a free mutex without reading the clock.
+  // A free mutex is locked without reading the clock.
   if (const int tried = pthread_mutex_trylock(mutex); tried != EBUSY) {
     return tried;
   }

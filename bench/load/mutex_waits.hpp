@@ -4,8 +4,8 @@
 
 namespace bench {
 
-/// Nanoseconds that the calling thread has waited for mutexes held by others. Linking
-/// mutex_waits.cpp counts every pthread_mutex_lock of the program, including those of the library.
+/// Nanoseconds that the calling thread has waited for mutexes that other threads held. Linking
+/// mutex_waits.cpp makes every pthread_mutex_lock of the program count, including the library's.
 std::uint64_t& mutex_waits_ns() noexcept;
 
 }  // namespace bench

@@ -2,10 +2,10 @@
 //
 // reprise-scaling SUBJECT ROWS ACTORS LEARNERS SHARDS STEPS_PER_SECOND SECONDS
 //
-// SUBJECT is reprise, textbook or copy. With copy, ACTORS threads copy blocks of 64 MiB, which
+// SUBJECT is reprise, textbook or copy; with copy, ACTORS threads copy blocks of 64 MiB, which
 // shows the bound that memory sets. ROWS is small (76 bytes, 2^20 of them) or frames (four stacked
-// 84x84 frames, 20,000 steps). Learners draw 512 items, gather and update them. STEPS_PER_SECOND is
-// of all actors together; 0: flat out.
+// 84x84 frames, 20,000 steps). Learners draw 512 items, gather them and update their priorities.
+// STEPS_PER_SECOND is of all actors together; 0: as fast as they can.
 
 #include <reprise/reprise.hpp>
 
@@ -32,8 +32,7 @@ struct Rows {
   std::size_t observation;  ///< Bytes of observation that a step adds.
   std::size_t stack;
   std::size_t capacity;
-  std::size_t
-      transition_bytes;  ///< Bytes of a transition with both stacks, action, reward and end.
+  std::size_t transition_bytes;  ///< Of a transition: both stacks, action, reward and end.
 };
 constexpr Rows kSmall{32, 1, std::size_t{1} << 20U, 76};
 constexpr Rows kFrames{84 * 84, 4, 20'000, 56'460};
@@ -51,10 +50,10 @@ struct Load {
 
 /// Makes kSources random rows of `bytes` each, which actors append in turn.
 std::vector<std::byte> random_rows(std::size_t bytes) {
-  std::vector<std::byte> made(bytes * bench::kSources);
+  std::vector<std::byte> rows(bytes * bench::kSources);
   bench::Random random(5);
-  std::ranges::generate(made, [&] { return static_cast<std::byte>(random.next()); });
-  return made;
+  std::ranges::generate(rows, [&] { return static_cast<std::byte>(random.next()); });
+  return rows;
 }
 
 class Reprise {
@@ -164,7 +163,7 @@ class Textbook {
   textbook::Buffer buffer_;
 };
 
-/// Sums over all threads for the measured time. Each thread adds its counts when it ends.
+/// What all threads together did in the measured time. Each thread adds its counts when it ends.
 struct Done {
   std::atomic<std::uint64_t> steps = 0;
   std::atomic<std::uint64_t> cycles = 0;
@@ -172,14 +171,17 @@ struct Done {
   std::atomic<std::uint64_t> learners_waited_ns = 0;
 };
 
-/// The stages of a run, in this order. Accesses are relaxed, because a thread may see a stage late.
+/// The stages of a run, in this order. Threads read the stage relaxed: they may see it a little
+/// late.
 enum class Stage : std::uint8_t { Warm, Measure, Stop };
 
 class Run {
  public:
   explicit Run(const Load& load) : load_(load) {}
 
-  /// Calls `once` at the pace until the run stops, and counts the calls within the measured time.
+  /// Calls `once` until the run stops, `per_second` times a second, or without a pause if that is
+  /// 0. Adds the calls within the measured time to `count`, and the time for which they waited for
+  /// locks to `waited`.
   template <class Once>
   void thread(const Once& once, double per_second, std::atomic<std::uint64_t>& count,
               std::atomic<std::uint64_t>& waited) {
@@ -207,7 +209,7 @@ class Run {
         counted_.fetch_add(1, std::memory_order_relaxed);
       }
     }
-    // Relaxed: joining the thread orders this before the read.
+    // Relaxed: the counts are read after this thread is joined.
     count.fetch_add(measuring ? calls - before : 0, std::memory_order_relaxed);
     waited.fetch_add(bench::mutex_waits_ns(), std::memory_order_relaxed);
   }
@@ -275,8 +277,8 @@ class Run {
   }
 
  private:
-  /// Measures until each thread has made a call that counts, which may take longer on a busy
-  /// machine.
+  /// Starts the measured time, and ends it after load_.seconds, or later if a busy machine has let
+  /// some thread make no call until then.
   void time(std::size_t threads) {
     const std::chrono::duration<double> seconds(load_.seconds);
     std::this_thread::sleep_for(seconds / 4);

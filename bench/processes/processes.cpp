@@ -4,9 +4,9 @@
 // reprise-processes ROWS WRITERS RATE LEARNER SECONDS
 //
 // ROWS is small (76 bytes), vectors (such rows, 64 environments per call) or frames (84x84 bytes a
-// step, four of them stacked). WRITERS processes append RATE steps/s each (0: flat out). LEARNER
-// draws 512 items and updates them without a pause: host (a thread of the process that has the
-// buffer), rank (another process) or none.
+// step, four of them stacked). WRITERS processes append RATE steps/s each; 0: as fast as they can.
+// LEARNER draws 512 items and updates their priorities again and again: host (a thread of the
+// process that has the buffer), rank (another process) or none.
 
 #include <reprise/guest.hpp>
 #include <reprise/host.hpp>
@@ -72,6 +72,7 @@ struct Steps {
   reprise::Reward reward;
 };
 
+/// A writer's process: attaches to the buffer and appends until the time is over.
 Measured append(const Load& load, const std::string& address) {
   reprise::Guest guest = reprise::attach(address);
   const Steps fields(load);
@@ -112,7 +113,8 @@ Measured append(const Load& load, const std::string& address) {
   return measured;
 }
 
-/// Draws from `sampler` and updates priorities, in cycles, until the time is over or `end` is set.
+/// Draws from `sampler` and updates priorities again and again, until the time is over or `end` is
+/// set.
 template <class Source>
 Measured learn(Source sampler, Seconds seconds, const std::atomic<bool>& end) {
   Measured measured;
@@ -136,7 +138,7 @@ Measured learn(Source sampler, Seconds seconds, const std::atomic<bool>& end) {
   return measured;
 }
 
-/// A forked process, with a pipe that brings back its results.
+/// A forked process, which sends back its results through a pipe.
 class Child {
  public:
   explicit Child(const std::function<Measured()>& work) {
@@ -187,7 +189,7 @@ void print_latency(const char* name, const bench::Latency& latency) {
 void run(const Load& load) {
   const std::string address = "@reprise-processes-" + std::to_string(::getpid());
   std::atomic<bool> end{false};
-  std::vector<Child> writers;  // They fork while this process has a single thread.
+  std::vector<Child> writers;  // Forked while this process has a single thread.
   for (std::size_t w = 0; w < load.writers; ++w) {
     writers.emplace_back([&] { return append(load, address); });
   }

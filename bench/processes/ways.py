@@ -1,5 +1,7 @@
 """Ways in which processes bring steps to a learner's buffer. Each class makes a buffer in the
-learner's process; `appender` connects another process to it, and returns its append and close."""
+learner's process, and draws and updates a batch in `cycle`. In another process, `appender(argument,
+rows)` connects to the buffer and returns two functions: one appends a step of each environment, the
+other closes the connection."""
 
 import multiprocessing
 import queue
@@ -10,9 +12,9 @@ import numpy as np
 import reprise
 
 BATCH = 512
-ENVIRONMENTS = 64  # Environments in each process, which step together.
+ENVIRONMENTS = 64  # Number of environments in each process, which step together.
 SPAWN = multiprocessing.get_context("spawn")
-# For each kind of row: the dtype and shape of an observation, the environments, and the capacity.
+# For each kind of row: dtype and shape of an observation, number of environments, and capacity.
 ROWS = {
     "vectors": (np.float32, (8,), ENVIRONMENTS, 1 << 20),
     "frames": (np.uint8, (84, 84), 1, 20_000),
@@ -41,7 +43,8 @@ def arrays(rows):
 
 
 def steps_into(writers, rows):
-    """Begins episodes with a reprise.VectorWriter; returns a function that appends to each."""
+    """Begins an episode with each writer of a reprise.VectorWriter; returns a function that appends
+    a step to each."""
     observations, actions, rewards = arrays(rows)
     goes_on = np.zeros(len(actions), np.int64)
     writers.begin(obs=observations)
@@ -78,25 +81,26 @@ class Host:
 
 
 class Pipe(Host):
-    """StepPacker over a pipe into a ReplayShard, the simplest way to carry packed steps."""
+    """A StepPacker whose packed steps go through a pipe into a ReplayShard: the simplest
+    carrier."""
 
     def __init__(self, rows):
         super().__init__(rows)
         self.shard = reprise.ReplayShard(self.replay)
-        self.closing = False
 
     @property
     def argument(self):
-        """Makes a pipe for a process, starts a thread that reads it, and returns the other end."""
-        here, there = SPAWN.Pipe(duplex=False)
-        threading.Thread(target=self._take, args=(here,), daemon=True).start()
-        return there
+        """Makes a pipe for a new process, starts a thread that reads from it, and returns the end
+        to write to."""
+        reading_end, writing_end = SPAWN.Pipe(duplex=False)
+        threading.Thread(target=self._append_received, args=(reading_end,), daemon=True).start()
+        return writing_end
 
     @argument.setter
     def argument(self, _):
         pass
 
-    def _take(self, pipe):
+    def _append_received(self, pipe):
         try:
             while True:
                 self.shard.append(pipe.recv_bytes(), timeout=30)
@@ -117,7 +121,8 @@ class Pipe(Host):
 
 
 class Queue(Host):
-    """multiprocessing.Queue of arrays; a thread in the learner's process appends them."""
+    """A multiprocessing.Queue of arrays, which a thread of the learner's process appends to the
+    buffer."""
 
     def __init__(self, rows):
         super().__init__(rows)
@@ -126,9 +131,9 @@ class Queue(Host):
         environments = ROWS[rows][2]
         self.writers = self.replay.vector_writer(environments, autoreset="disabled")
         self.writers.begin(obs=arrays(rows)[0])
-        threading.Thread(target=self._take, daemon=True).start()
+        threading.Thread(target=self._append_received, daemon=True).start()
 
-    def _take(self):
+    def _append_received(self):
         while not self.ended.is_set():
             try:
                 observations, actions, rewards = self.argument.get(timeout=0.1)
@@ -142,13 +147,13 @@ class Queue(Host):
             )
 
     @staticmethod
-    def appender(to, rows):
-        brought = arrays(rows)
+    def appender(steps, rows):
+        step = arrays(rows)
 
         def put():
-            to.put(brought)
+            steps.put(step)
 
-        return put, lambda: (to.close(), to.join_thread())
+        return put, lambda: (steps.close(), steps.join_thread())
 
     def close(self):
         self.ended.set()
@@ -193,7 +198,7 @@ class Cpprb:
         return add, lambda: None
 
     def taken(self):
-        return None  # Unknown, because its count stops at its capacity.
+        return None  # Unknown, because cpprb's count stops at the capacity.
 
     def close(self):
         pass
@@ -207,7 +212,8 @@ class Torchrl:
         from torchrl.data import LazyMemmapStorage, TensorDictPrioritizedReplayBuffer
 
         torch.set_num_threads(1)
-        # torchrl's lock is of the default start method; with `fork` each child would have another.
+        # torchrl makes its lock by the default start method; with `fork` each child would have a
+        # lock of its own.
         multiprocessing.set_start_method("spawn", force=True)
         self.errors = torch.rand(BATCH)
         self.argument = TensorDictPrioritizedReplayBuffer(

@@ -1,6 +1,6 @@
 """Measures what compressing the frames of Atari games saves and costs. Steps of random play of
-several games go into one buffer that compresses and one that does not. The two take turns, and the
-median of each figure is shown. Batches have four stacked frames and an n-step of 1.
+several games go into one buffer that compresses and one that does not. Measurements of the two
+buffers take turns, and the median of each figure is shown. Batches have four stacked frames.
 
 There is a table for each game: memory per frame (`stats()["touched_bytes"]`, so everything is
 included), batches of 512 per second with one processor and with two, and appends in microseconds of
@@ -28,7 +28,8 @@ GAMES = ("pong", "breakout", "seaquest", "qbert", "ms_pacman", "space_invaders",
 
 
 def play(game, steps):
-    """Plays at random. Returns the frames [steps, 84, 84], and which steps end episodes."""
+    """Plays at random. Returns the frames [steps, 84, 84], and for each step whether it ends an
+    episode."""
     from ale_py.vector_env import AtariVectorEnv
 
     env = AtariVectorEnv(game=game, num_envs=1, stack_num=1, repeat_action_probability=0.0)
@@ -46,7 +47,8 @@ def play(game, steps):
 
 
 def make(frames, ends, compressed):
-    """Fills a buffer with the frames. Returns it, and processor microseconds per append."""
+    """Fills a buffer with the frames. Returns the buffer, and the processor microseconds of each
+    append."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     if compressed:
         schema.compress("frame")
@@ -68,13 +70,13 @@ def make(frames, ends, compressed):
         writer.append(action=1, reward=1.0, next_frame=frames[step + 1], end=end)
         times[step] = (time.thread_time_ns() - before) / 1000.0
         begun = not ends[step]
-    len(replay)
+    len(replay)  # Ingests everything that was appended.
     return replay, times
 
 
 def measure(game, steps, rounds, processors):
-    """Returns the figures for plain and compressed frames, measured in this process. With one
-    processor, rates are per second of processor time, which leaves out other programs."""
+    """Returns the figures for plain and compressed frames, measured in this process with so many
+    processors."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
     frames, ends = play(game, steps)
     found = {}

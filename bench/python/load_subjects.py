@@ -1,6 +1,6 @@
 """Measures one load of loads.py with one package in this process, for bench/python/records. Prints
-a line of JSON: the processor time in seconds that one second's appends take, that of its batches,
-and the times of batches. All runs on one core."""
+a line of JSON: the processor seconds that the appends of one second of the load take, those of its
+batches, and the times of batches. All runs on one core."""
 
 import gc
 import importlib
@@ -14,10 +14,10 @@ import numpy as np
 from loads import Load
 
 ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-4
-SOURCES = 64  # Number of rows at which appends begin in turn.
-EPISODE, STAGGER = 1000, 97  # Environments end episodes of 1000 steps at different calls.
-BLOCK = 4096  # Rows per call that fills another package's buffer.
-MIN_BATCHES = 10  # Batches that are measured at least, however slow they are.
+SOURCES = 64  # Number of places in the pool of random rows at which appends begin in turn.
+EPISODE, STAGGER = 1000, 97  # Steps of an episode; calls between two environments' ends.
+BLOCK = 4096  # Number of rows per call while another package's buffer is filled.
+MIN_BATCHES = 10  # Number of batches that are measured at least, however slow they are.
 
 
 class Subject:
@@ -38,7 +38,8 @@ class Subject:
         self.numbers = STAGGER * np.arange(load.environments)
 
     def rows(self):
-        """Returns a step of each environment, and which environments it ends an episode of."""
+        """Returns a step of each environment, and for each environment whether the step ends an
+        episode."""
         self.calls += 1
         at = self.calls % SOURCES
         rows = {name: pool[at : at + self.load.environments] for name, pool in self.pools.items()}
@@ -114,8 +115,8 @@ class Reprise(Subject):
 
 
 class Whole(Subject):
-    """A package that stores both observations of a transition, with stacks, as separate rows;
-    n-step returns are computed before. Its capacity is at most what fits into `most` bytes."""
+    """A package that stores both observations of a transition with their stacks, and takes n-step
+    returns as they are. Its capacity is at most what fits into `most` bytes."""
 
     most = 4 << 30
 
@@ -227,7 +228,9 @@ def resident_bytes():
 
 
 def measure(subject, seconds):
-    """Alternates the appends between two batches with a batch, and returns what they take."""
+    """Appends the steps between two batches and draws a batch, in turn for `seconds`. Returns the
+    processor seconds that the appends and the batches of one second of the load take, and quantiles
+    of a batch's time."""
     appends, batches, times, begin = 0.0, 0.0, [], time.perf_counter()
     subject.draw()  # The first batch allocates its memory.
     while len(times) < MIN_BATCHES or time.perf_counter() - begin < seconds:

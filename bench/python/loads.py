@@ -11,7 +11,7 @@ class Load(NamedTuple):
     steps: int  # Steps appended per second.
     batches: int  # Batches drawn per second.
     items: int  # Items of a batch.
-    environments: int  # Environments that a call appends one step of each of.
+    environments: int  # Number of environments; a call appends one step of each.
     observation: int  # Bytes of an observation; 0: none.
     column: int  # Floats of the action, or of the whole step.
     state: int = 0  # Floats of the recurrent state; 0: none.
@@ -24,7 +24,7 @@ class Load(NamedTuple):
 
     @property
     def label(self):
-        """The label that reprise-bench gives this load."""
+        """The label that reprise-bench prints for this load."""
         rates = f"{self.steps} in, {self.batches} x {self.items} out per second"
         return f"{rates}, of {self.capacity} steps"
 

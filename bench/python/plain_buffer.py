@@ -8,7 +8,7 @@ import numpy as np
 
 
 class SegmentTree:
-    """A segment tree in an array: node i is operation(node 2i, node 2i + 1), and the last
+    """A segment tree in an array: node i holds operation(node 2i, node 2i + 1), and the last
     `capacity` nodes are the leaves."""
 
     def __init__(self, capacity, operation, neutral):
@@ -47,7 +47,8 @@ class SumTree(SegmentTree):
         super().__init__(capacity, operator.add, 0.0)
 
     def find_prefix_sum(self, target):
-        """Returns the first leaf for which the sum of all leaves up to it is above the target."""
+        """Returns the first leaf at which the sum of the leaves up to and with it is above the
+        target."""
         nodes, capacity = self.nodes, self.capacity
         at = 1
         while at < capacity:
@@ -77,7 +78,7 @@ class PlainBuffer:
         self.at = 0
 
     def set_priorities(self, priorities):
-        """Sets the priorities of the first items; the others cannot be drawn."""
+        """Sets the priorities of the first items; the other items cannot be drawn."""
         leaves = ((priorities.astype(float) + self.epsilon) ** self.alpha).tolist()
         rest = self.capacity - len(leaves)
         self.sums.fill(leaves + [0.0] * rest)

@@ -46,7 +46,7 @@ class Reprise(Subject):
             self.writer.begin_episode(obs=observations[0])
 
     def row(self, steps):
-        # reprise stores only the newest frame of the next observation.
+        # reprise takes one frame of the next observation, the newest, and makes the stacks itself.
         newest = steps["next_obs"][:, -1] if self.setup.frames else steps["next_obs"]
         columns = {"act": steps["act"], "rew": steps["rew"], "next_obs": newest}
         return super().row(columns | {"end": np.zeros(len(newest), np.uint8)})
@@ -77,11 +77,11 @@ class Cpprb(Subject):
             "rew": {},
             "done": {},
         }
-        less = {"next_of": "obs", "stack_compress": "obs"} if self.setup.frames else {}
-        if not less:
+        compression = {"next_of": "obs", "stack_compress": "obs"} if self.setup.frames else {}
+        if not compression:
             env["next_obs"] = env["obs"]
         self.buffer = cpprb.PrioritizedReplayBuffer(
-            self.setup.size, env, alpha=ALPHA, eps=EPSILON, **less
+            self.setup.size, env, alpha=ALPHA, eps=EPSILON, **compression
         )
         first = 0
         for steps in self.setup.pieces():
@@ -90,10 +90,11 @@ class Cpprb(Subject):
             first += count
 
     def _laid_out(self, steps):
+        """Moves the frames of a stack to the last axis, where cpprb takes them."""
         if not self.setup.frames:
             return steps
-        turned = {name: np.moveaxis(steps[name], 1, -1) for name in ("obs", "next_obs")}
-        return steps | {name: np.ascontiguousarray(stack) for name, stack in turned.items()}
+        moved = {name: np.moveaxis(steps[name], 1, -1) for name in ("obs", "next_obs")}
+        return steps | {name: np.ascontiguousarray(stack) for name, stack in moved.items()}
 
     def row(self, steps):
         return super().row(self._laid_out(steps))
@@ -130,7 +131,8 @@ class Torchrl(Subject):
 
         storage = self.storage()
         sampler = PrioritizedSampler(self.setup.size, alpha=ALPHA, beta=BETA, eps=EPSILON)
-        # A buffer of torchrl has one batch size, so each batch size needs a buffer.
+        # A buffer that draws ahead has one batch size, so each batch size needs a buffer of its
+        # own.
         self.buffers = {
             n: TensorDictReplayBuffer(
                 storage=storage, sampler=sampler, batch_size=n, prefetch=self.prefetch
@@ -183,7 +185,7 @@ class Torchrl(Subject):
 
 
 class TorchrlPrefetch(Torchrl):
-    """torchrl drawing three batches ahead, which therefore miss the latest updates."""
+    """torchrl that draws three batches ahead. Such a batch misses the latest priorities."""
 
     prefetch = 3
 
@@ -202,7 +204,7 @@ class TorchrlMemmap(Torchrl):
 
 
 class StableBaselines3(Subject):
-    """Stable-Baselines3, with uniform draws, because it has no prioritized buffer."""
+    """Stable-Baselines3, whose buffer draws uniformly and has no priorities."""
 
     prioritized = False
 
@@ -217,27 +219,28 @@ class StableBaselines3(Subject):
             spaces.Box(-np.inf, np.inf, (1,), np.float32),
             device="cpu",
             n_envs=n,
-            # With this option the next observation is read from the next row.
+            # With this option the buffer stores no next observations, but reads them from the next
+            # row.
             optimize_memory_usage=self.setup.frames,
             handle_timeout_termination=not self.setup.frames,
         )
         self.infos = [{}] * n
-        at = 0
+        at = 0  # Fills the arrays themselves: calls of `add` would take minutes.
         for steps in self.setup.pieces():
             rows = len(steps["act"]) // n
-            take = slice(at, at + rows)
+            piece = slice(at, at + rows)
             columns = {k: v[: rows * n].reshape(rows, n, *v.shape[1:]) for k, v in steps.items()}
-            self.buffer.observations[take] = columns["obs"]
-            self.buffer.actions[take] = columns["act"][..., None]
-            self.buffer.rewards[take] = columns["rew"]
-            self.buffer.dones[take] = 0
+            self.buffer.observations[piece] = columns["obs"]
+            self.buffer.actions[piece] = columns["act"][..., None]
+            self.buffer.rewards[piece] = columns["rew"]
+            self.buffer.dones[piece] = 0
             if self.setup.frames:
                 self.buffer.observations[(at + rows) % self.buffer.buffer_size] = columns[
                     "next_obs"
                 ][-1]
             else:
-                self.buffer.next_observations[take] = columns["next_obs"]
-                self.buffer.timeouts[take] = 0
+                self.buffer.next_observations[piece] = columns["next_obs"]
+                self.buffer.timeouts[piece] = 0
             at += rows
         self.buffer.pos, self.buffer.full = 0, True
 
@@ -285,10 +288,10 @@ class Tianshou(Subject):
             # from_data copies the contents of a whole buffer at once.
             batch = self._batch(setup.steps(0, setup.size))
             ended = np.zeros(setup.size, bool)
-            other = ReplayBuffer.from_data(
+            filled = ReplayBuffer.from_data(
                 *(batch.obs, batch.act, batch.rew, ended, ended, ended, batch.obs_next)
             )
-            self.buffer.update(other)
+            self.buffer.update(filled)
         self.buffer.update_weight(np.arange(setup.size), priorities)
 
     def _batch(self, steps):
@@ -298,7 +301,7 @@ class Tianshou(Subject):
         names = {"obs": "obs", "act": "act", "rew": "rew", "obs_next": "next_obs"}
         if self.setup.frames:
             del names["obs_next"]
-        columns = {name: steps[there] for name, there in names.items()}
+        columns = {name: steps[step_name] for name, step_name in names.items()}
         return Batch(**columns, terminated=ended, truncated=ended, info={})
 
     def row(self, steps):
@@ -319,8 +322,8 @@ class Tianshou(Subject):
 
 
 class Lists(Subject):
-    """The buffer of bench/python/plain_buffer.py. It stands for OpenAI Baselines, whose package
-    does not install."""
+    """The buffer of bench/python/plain_buffer.py, in place of OpenAI Baselines, whose package does
+    not install."""
 
     def fill(self, priorities):
         size = self.setup.size

@@ -1,5 +1,5 @@
-"""Measures batches of small rows on a device: by reprise.torch.mirror, by the loader, and by a
-plain torch ring on the device that draws uniformly."""
+"""Measures batches of small rows on a device, in three ways: by reprise.torch.mirror, by the
+loader, and by a plain torch ring on the device, which draws uniformly."""
 
 import time
 from functools import partial
@@ -12,14 +12,15 @@ LENGTH = 100  # Steps of each environment that the buffer holds.
 
 
 def loads_of(arguments):
-    """Returns pairs: items of a batch, and items drawn per new row (None: rows never change)."""
+    """Returns the loads as pairs: number of items of a batch, and number of items drawn per new row
+    (None: rows never change)."""
     few = max(arguments.rows // 16, 1)
     return [(arguments.rows, None)] + [(n, new) for n in (arguments.rows, few) for new in (16, 512)]
 
 
 def bus():
-    """Returns a context whose `nbytes` counts the bytes that this thread's torch calls copy between
-    the device and the host."""
+    """Returns a context whose `nbytes` counts the bytes that torch calls of this thread copy
+    between the device and the host."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Bus(TorchDispatchMode):
@@ -54,11 +55,12 @@ class Timed:
 
 
 class Way:
-    """One way to get a batch. Appends a step of all environments before each `every`-th batch."""
+    """One way to get a batch. Appends a step of all environments before each `every`-th batch;
+    None: never."""
 
-    def __init__(self, draw, append, every, drawn=None):
+    def __init__(self, draw, append, every, sampler=None):
         self._draw, self._append, self._every = draw, append, every
-        self._drawn = drawn  # The Timed that makes its draws; None if the device draws.
+        self._sampler = sampler  # The Timed that draws; None if its time is not measured.
         self._calls = 0
 
     def __call__(self):
@@ -68,13 +70,13 @@ class Way:
         return self._draw()
 
     def parts(self, seconds, wait):
-        """Returns the share of time that drawing on the host takes, and the bytes per batch that
-        cross the bus."""
-        before = self._drawn.seconds if self._drawn else 0.0
+        """Returns the share of time that draws on the host take, and the bytes per batch that cross
+        the bus."""
+        before = self._sampler.seconds if self._sampler else 0.0
         begin = time.perf_counter()
         timing.per_second(self, seconds, block=8, wait=wait)
         elapsed = time.perf_counter() - begin
-        share = (self._drawn.seconds - before) / elapsed if self._drawn else None
+        share = (self._sampler.seconds - before) / elapsed if self._sampler else None
         counted = 2 * (self._every or 1)
         with bus() as crossing:
             for _ in range(counted):
@@ -143,8 +145,8 @@ class Ring:
 
 
 class Subjects:
-    """The subjects of all loads. Each way has a buffer of its own; otherwise it would have to copy
-    rows that came in another way's turn."""
+    """The buffers that the ways of all loads draw from. Each way has a buffer of its own, so that
+    the time of a way never includes rows that were appended in another way's turn."""
 
     def __init__(self, arguments):
         import reprise
@@ -161,7 +163,8 @@ class Subjects:
         self._ring = Ring(self._envs, self._device)
 
     def ways(self, n, new):
-        """Returns the ways to get a batch of n, and a function that ends them."""
+        """Returns the ways to get a batch of n items with n / `new` new rows, and a function that
+        ends them."""
         from reprise.torch import loader
 
         every = None if new is None else max(new * self._envs // n, 1)

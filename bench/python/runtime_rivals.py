@@ -1,4 +1,4 @@
-"""The replay buffers of packages that have a runtime: TensorFlow and JAX. See rivals.py."""
+"""The replay buffers of packages with a runtime of their own, TensorFlow or JAX. See rivals.py."""
 
 import functools
 
@@ -7,8 +7,8 @@ from setups import ALPHA, BATCHES, BETA, EPSILON, SIDE, STACK, Subject
 
 
 class Reverb(Subject):
-    """Reverb, with a server in this process. Its batches come from a TrajectoryDataset, which draws
-    ahead. Items begin with a priority of 1."""
+    """Reverb, with a server in this process. Batches come from a TrajectoryDataset, which draws
+    ahead. All items begin with a priority of 1."""
 
     first_priority = 1.0
 
@@ -69,7 +69,7 @@ class Reverb(Subject):
         for writer, step in zip(self.writers, row):
             writer.append(step)
         self.pending += 1
-        if self.pending == 25:  # Reverb warns if more steps wait to be written.
+        if self.pending == 25:  # Reverb warns if more steps than this wait to be written.
             self.pending = 0
             for writer in self.writers:
                 writer.flush(10)

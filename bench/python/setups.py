@@ -1,7 +1,7 @@
 """The steps that bench/python/beside stores in every buffer, and the calls that it measures.
 
-Step i holds its number i in the first bytes of its observation and as its action, and its next
-observation is that of step i + 1. So batches can be checked.
+So that batches can be checked, step i holds its number i in the first bytes of its observation and
+as its action, and its next observation is the observation of step i + 1.
 """
 
 import gc
@@ -28,7 +28,8 @@ class Setup(NamedTuple):
         return (STACK, SIDE, SIDE) if self.frames else (32,)
 
     def frames_of(self, first, count):
-        """Returns observations without stacks, uint8 [count, ...], each with its number."""
+        """Returns observations without stacks, uint8 [count, ...], each of which holds its
+        number."""
         shape = self.shape[1:] if self.frames else self.shape
         made = np.tile(_noise(shape), (-(-count // SOURCES), *[1] * len(shape)))[:count]
         numbers = np.arange(first, first + count).astype(np.uint32)
@@ -65,8 +66,8 @@ def _noise(shape):
 
 
 class Subject:
-    """A full buffer whose items have random priorities. The numbers of the steps in `rows`, which
-    `append` uses in turn, go through all environments of a row before the next row."""
+    """A full buffer whose items have random priorities. `append` uses the steps in `rows` in turn.
+    Their numbers count through all environments of a row, then through those of the next row."""
 
     prioritized = True
     first_priority = None  # The priority of all items at first; None: random.

@@ -1,4 +1,5 @@
-"""Full buffers that only bench/python/run measures, besides those of setups.py, and timed calls."""
+"""Full buffers, besides those of setups.py, that only bench/python/run measures, and its timed
+calls."""
 
 import itertools
 
@@ -13,7 +14,8 @@ SELECTOR = reprise.Proportional(alpha=ALPHA, epsilon=EPSILON)
 
 
 def small_rows(ours):
-    """Returns timed calls on a rivals.Reprise with as little Python as possible around them."""
+    """Returns the calls to time on `ours`, a rivals.Reprise, with as little Python as possible
+    around them."""
     sample, update, append = ours.sampler.sample, ours.replay.update_priorities, ours.writer.append
     priorities = itertools.cycle(ours.batches[512])
     one_priority = itertools.cycle([each[:1] for each in ours.batches[512]])
@@ -39,7 +41,7 @@ def schema():
 
 
 class Steps:
-    """W4 with windows of eight consecutive steps, in episodes whose items have random
+    """The buffer of W4: windows of eight consecutive steps, and episodes whose items have random
     priorities."""
 
     def __init__(self, size, episode):
@@ -80,7 +82,8 @@ class Steps:
 
 
 class Vector:
-    """W4's steps as transitions in episodes of 1024 steps. A call appends to 256 environments."""
+    """W4's steps as transitions, in episodes of 1024 steps. One call appends a step of 256
+    environments."""
 
     def __init__(self, size):
         self.replay = reprise.ReplayBuffer(schema(), size, selectors=SELECTOR)
@@ -90,7 +93,7 @@ class Vector:
         self.actions = list(random.integers(2, size=(SOURCES, ENVIRONMENTS), dtype=np.int32))
         self.rewards = np.ones(ENVIRONMENTS, np.float32)
         self.final = {"state": random.random((ENVIRONMENTS, 4), np.float32)}
-        # Every fourth call ends one environment's episode, so each environment's has 1024 steps.
+        # Every fourth call ends the episode of one environment, of each after 4 * 256 calls.
         self.ends = np.zeros((4 * ENVIRONMENTS, ENVIRONMENTS), np.uint8)
         self.ends[::4][np.arange(ENVIRONMENTS), np.arange(ENVIRONMENTS)] = 1
         self.ends = list(self.ends)

@@ -67,13 +67,14 @@ def measure(arguments):
     calls_per_second = functools.partial(rate, arguments=arguments)
 
     def both_ways(what, figures):
+        """Measures first with shared memory, then by calls of Ray alone."""
         results[what] = figures(arguments, calls_per_second)
         with ours.only_calls_of_ray():
             results[f"{what}_by_ray"] = figures(arguments, calls_per_second)
 
     for name in arguments.only:
         print(f"Measuring {name}", file=sys.stderr, flush=True)
-        # "local" starts a cluster of its own, even if another one runs on this machine.
+        # "local" starts a new cluster, even if another cluster runs on this machine.
         ray.init(
             "local",
             num_cpus=4,
@@ -92,10 +93,10 @@ def measure(arguments):
                 both_ways("costs", ours.costs)
         finally:
             ray.shutdown()
-    # RLlib has two buffers; the faster one counts.
-    theirs = [rates[name] for name in ("rllib_episodes", "rllib_batches") if name in rates]
-    if theirs:
-        rates["rllib"] = max(theirs)
+    # RLlib has two buffers; the faster one is compared.
+    rllib_rates = [rates[name] for name in ("rllib_episodes", "rllib_batches") if name in rates]
+    if rllib_rates:
+        rates["rllib"] = max(rllib_rates)
     return results
 
 
@@ -140,8 +141,9 @@ def comparison(results):
 
 
 def cost_paragraphs(results):
-    """Paragraphs on what replay over Ray costs: processor time of a batch, beside one process, how
-    fast frames come by calls of Ray, and the slowest appends. None if costs were not measured."""
+    """Returns paragraphs on what replay over Ray costs: a batch's processor time, beside the same
+    in one process, the rate of frames by calls of Ray, and the slowest appends. Empty if costs were
+    not measured."""
     if "costs" not in results:
         return []
 

@@ -11,16 +11,16 @@ import reprise.ray
 from rivals import ALPHA, BATCH, BETA, EPISODE, columns
 
 SELECTOR = reprise.Proportional(alpha=ALPHA)
-ENVIRONMENTS = 64  # Per writing process.
-PACE = 300e3  # Steps per second of both processes together.
-LOOP = 20e-6  # Seconds, about those of an append: what it takes longer, others had the processor.
+ENVIRONMENTS = 64  # Number of environments per writing process.
+PACE = 300e3  # Steps per second of both writing processes together.
+LOOP = 20e-6  # Seconds of an idle loop, about those of an append. See _write.
 FRAME_BYTES = 84 * 84
 FRAMES = 5  # The frames of an item: a stack of four and the next frame.
 
 
 @contextlib.contextmanager
 def only_calls_of_ray():
-    """Makes learners call shards through Ray, as if these were on other nodes."""
+    """Makes learners call shards through Ray, as if the shards were on other nodes."""
     os.environ["REPRISE_RAY_DIRECT"] = "0"
     try:
         yield
@@ -34,7 +34,7 @@ def small_rows():
 
 
 def fill(replay, steps, shards):
-    """Fills all shards evenly with episodes: each next writer begins with the next shard."""
+    """Fills all shards evenly with episodes, because each new writer begins with the next shard."""
     states, actions, rewards = columns(EPISODE, 1)
     writers = [replay.writer() for _ in range(shards)]
     for i in range(-(-steps // EPISODE)):
@@ -80,8 +80,8 @@ def in_process_batch(steps, rate):
 
 
 def _processor_seconds(replay):
-    """Processor seconds of this process, and of all shards."""
-    # Runs in the shard's process, whose time it returns.
+    """Processor seconds of this process, and of all shards' processes together."""
+    # The function runs in the shard's process, and returns the time of that process.
     shards = [one.__ray_call__.remote(lambda _: time.process_time()) for one in replay._actors]
     return np.array([time.process_time(), sum(ray.get(shards))])
 
@@ -97,9 +97,9 @@ def batch_seconds(replay, cycle, seconds):
 
 
 def costs(arguments, rate):
-    """Processor seconds of each call, from which bench/ray/simulate calculates. Batches are of 512
-    on four shards; a batch on one shard shows what another shard costs, and a larger batch what an
-    item costs."""
+    """Processor seconds of each call, which bench/ray/simulate calculates with. Batches have 512
+    items, on four shards. A batch on one shard tells what a further shard costs, and a larger batch
+    what an item costs."""
 
     def batch(shards, n):
         subject = Rows(arguments.rows, shards, n)
@@ -155,8 +155,10 @@ def frames(arguments, rate):
 
 @ray.remote(num_cpus=0)
 def _write(replay, seconds, pace=0):
-    """Returns steps per second, the times of the calls, those of a loop of LOOP seconds after each,
-    and the processor time of one step. `pace` limits the steps per second; 0 does not."""
+    """Writes for `seconds`, `pace` steps per second (0: as fast as it can). Returns steps per
+    second, the times of the calls, the times of an idle loop of LOOP seconds after each, and the
+    processor time of a step. A loop that takes longer than LOOP shows that other processes had the
+    processor."""
     states, actions, rewards = columns(ENVIRONMENTS, 2)
     step = {
         "action": actions.astype(np.int32),
@@ -191,14 +193,14 @@ def _write(replay, seconds, pace=0):
 
 
 def writers(arguments):
-    """Two processes with vectors of environments write small rows, as fast as they can and at PACE
-    steps per second in all."""
+    """Two processes with vectors of environments write small rows, first as fast as they can, then
+    at PACE steps per second in all."""
     replay = reprise.ray.ReplayBuffer(small_rows(), 10 * arguments.rows, shards=4)
     seconds = arguments.seconds * arguments.repetitions
     ray.get([_write.remote(replay, 0.1) for _ in range(2)])
     before = _processor_seconds(replay)
     committed = replay.stats()["committed_steps"]
-    made = ray.get([_write.remote(replay, seconds) for _ in range(2)])
+    fastest = ray.get([_write.remote(replay, seconds) for _ in range(2)])
     shards = (_processor_seconds(replay) - before)[1]
     committed = replay.stats()["committed_steps"] - committed
     paced = ray.get([_write.remote(replay, seconds, PACE / 2) for _ in range(2)])
@@ -209,12 +211,12 @@ def writers(arguments):
 
     return {
         "environments": ENVIRONMENTS,
-        "steps_per_second": sum(writer[0] for writer in made),
+        "steps_per_second": sum(writer[0] for writer in fastest),
         "append_p999": p999(paced),
         "loop_p999": p999(paced, 2),
         "paced_steps_per_second": sum(writer[0] for writer in paced),
-        "append_p999_flat_out": p999(made),
-        "writer_per_step": float(np.mean([writer[3] for writer in made])),
+        "append_p999_flat_out": p999(fastest),
+        "writer_per_step": float(np.mean([writer[3] for writer in fastest])),
         "shard_per_step": shards / max(committed, 1),
         "step_bytes": 32 + 4 + 4,
     }

@@ -1,7 +1,7 @@
 """The rivals of reprise.ray: RLlib's scheme, and torchrl's RayReplayBuffer.
 
-Each has `cycle`, which draws a batch of small rows and updates its priorities. A row is 32 bytes,
-an action and a reward, in episodes of 200 steps.
+Each class has `cycle`, which draws a batch of small rows and updates its priorities. A row has an
+observation of 32 bytes, an action and a reward; episodes have 200 steps.
 """
 
 import functools
@@ -81,8 +81,8 @@ class Batches:
 
 
 class RLlib:
-    """RLlib's scheme: each batch comes whole from one shard, an actor with a buffer of RLlib. All
-    shards prepare their next batch while the learner works."""
+    """RLlib's scheme: each batch comes whole from one shard, an actor with a buffer of RLlib, and
+    all shards prepare their next batch while the learner works."""
 
     def __init__(self, kind, steps, shards):
         actor = ray.remote(num_cpus=0)(kind)
@@ -102,7 +102,8 @@ class RLlib:
 
 
 class TorchRL:
-    """torchrl's RayReplayBuffer, which has one owner and answers call after call."""
+    """torchrl's RayReplayBuffer: one actor has the whole buffer, and answers one call after the
+    other."""
 
     def __init__(self, steps, shards):
         import torch
