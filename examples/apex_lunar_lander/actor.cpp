@@ -60,7 +60,7 @@ Actor::Actor(Job& job, std::size_t index)
   const Options& options = job.options;
   const std::size_t all = options.actors * options.environments;
   for (std::size_t e = 0; e < options.environments; ++e) {
-    // Threads get environments in turn, so that each thread has curious and greedy ones.
+    // Threads get environments in turn, so that each thread has curious and greedy environments.
     const std::size_t index_in_all = e * options.actors + index;
     const float epsilon = exploration(options, index_in_all, all);
     landers_.emplace_back(random_.next());
@@ -76,7 +76,7 @@ void Actor::run() {
   begin_episodes();
   policy_.evaluate(observations_, values_);
   for (std::size_t steps = 1;; ++steps) {
-    writers_.now(fields.state, observations_);  // Used only where an episode begins.
+    writers_.now(fields.state, observations_);  // Stored only where an episode begins.
     step();
     writers_.now(fields.action, actions_);
     writers_.now(fields.reward, rewards_);
@@ -131,7 +131,7 @@ void Actor::decide_priorities() {
   for (std::size_t e = 0; e < environments_.size(); ++e) {
     OpenSteps& open = environments_[e].open;
     open.add(row<kActions>(values_, e)[static_cast<std::size_t>(actions_[e])], scale * rewards_[e]);
-    // A time limit is no termination, so the value of the state that was reached counts.
+    // An episode that a time limit ends could go on, so the value of its last state counts.
     const bool terminated = ends_[e] == reprise::End::Terminated;
     open.decide(writers_[e].completing(ends_[e]), job_.options.discount,
                 terminated ? 0.0F : std::ranges::max(row<kActions>(next_values_, e)), priorities_);
@@ -147,7 +147,7 @@ float evaluate(Policy& policy, Random& seeds, std::size_t episodes) {
   for (std::size_t e = 0; e < episodes; ++e) {
     landers.emplace_back(seeds.next()).reset(row<kObservations>(observations, e));
   }
-  for (std::size_t left = episodes; left != 0;) {
+  for (std::size_t running = episodes; running != 0;) {
     policy.evaluate(observations, values);
     for (std::size_t e = 0; e < episodes; ++e) {
       if (!ended[e]) {
@@ -155,7 +155,7 @@ float evaluate(Policy& policy, Random& seeds, std::size_t episodes) {
                                                              row<kObservations>(observations, e));
         returns[e] += outcome.reward;
         ended[e] = outcome.end != reprise::End::Continue;
-        left -= std::size_t{ended[e]};
+        running -= std::size_t{ended[e]};
       }
     }
   }

@@ -6,16 +6,18 @@
 
 namespace apex {
 
-/// The steps of one environment whose items are not decided yet. From them an actor computes the
-/// first priorities of those items: as in Ape-X, absolute n-step TD errors by its own Q values.
+/// The steps of one environment whose items are still incomplete. From these steps an actor
+/// computes the items' first priorities: as in Ape-X, absolute n-step TD errors by the actor's own
+/// Q values.
 class OpenSteps {
  public:
-  /// Adds the step about to be committed. `value` is the value of its action, `reward` is scaled.
+  /// Adds the step that is about to be committed. `value` is the Q value of its action; `reward` is
+  /// scaled.
   void add(float value, float reward) { steps_.push_back({value, reward}); }
 
-  /// Computes the priorities of the `completing` oldest items, which the commit decides, appends
-  /// them to `priorities`, and drops their steps. Each return runs from its step over all later
-  /// ones and ends with `next_value`, the value of the state they led to, or 0 after a termination.
+  /// Appends to `priorities` those of the `completing` oldest items, which the next commit
+  /// completes, and drops their steps. Each return runs from the item's step over all later steps,
+  /// and ends with `next_value`: the value of the state after them, or 0 after a termination.
   void decide(std::size_t completing, float discount, float next_value,
               std::vector<float>& priorities);
 
@@ -27,8 +29,8 @@ class OpenSteps {
   std::vector<Step> steps_;
 };
 
-/// Returns the epsilon of environment `index` of `count`, epsilon^(1 + exponent * index / (count -
-/// 1)), as in Horgan et al., "Distributed Prioritized Experience Replay" (2018).
+/// Returns the epsilon of environment `index` of `count` environments: epsilon^(1 + exponent *
+/// index / (count - 1)), as in Horgan et al., "Distributed Prioritized Experience Replay" (2018).
 [[nodiscard]] float exploration(const Options& options, std::size_t index, std::size_t count);
 
 /// The environments of one actor thread.
@@ -44,30 +46,30 @@ class Actor {
  private:
   struct Environment {
     float epsilon;
-    bool scored;  ///< Whether its returns measure the policy, because it is among the greediest.
+    bool scored;  ///< Whether its returns are recorded, because it explores least.
     float episode_return = 0.0F;
     OpenSteps open{};
   };
 
   void step();
   void decide_priorities();
-  /// Begins an episode in each environment whose episode has ended; returns whether there was one.
+  /// Begins an episode in each environment whose episode has ended; returns whether any had.
   bool begin_episodes();
 
   Job& job_;
   Policy policy_;
   Random random_;
   reprise::VectorWriter writers_;
-  // Each of these has a row for each environment.
+  // The containers from here to `ends_` have an element, or a row of values, for each environment.
   std::deque<LunarLander> landers_;
   std::vector<Environment> environments_;
   std::vector<float> observations_;
-  std::vector<float> values_;  // Action values of the observations that are acted on.
+  std::vector<float> values_;  // Action values of the observations that the next step acts on.
   std::vector<float> next_values_;
   std::vector<std::int32_t> actions_;
   std::vector<float> rewards_;
   std::vector<reprise::End> ends_;
-  std::vector<float> priorities_;  // Priorities of the items that the next commit decides.
+  std::vector<float> priorities_;  // Priorities of the items that the next commit completes.
 };
 
 /// Plays greedy episodes, each in an environment with its own seed; returns their mean return.

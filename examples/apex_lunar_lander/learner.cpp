@@ -110,7 +110,7 @@ void Learner::load(std::span<const std::byte> saved) {
     part.load(inner);
   };
   read("online", *state_->online);
-  // `read` does not check the shapes, which all follow from this one.
+  // `read` does not check shapes. All shapes follow from the width of the first layer.
   const std::int64_t hidden = state_->online->parameters().front().size(0);
   if (hidden != state_->options.hidden) {
     throw std::invalid_argument("--hidden is " + std::to_string(state_->options.hidden) +
@@ -119,7 +119,7 @@ void Learner::load(std::span<const std::byte> saved) {
   }
   read("target", *state_->target);
   read("adam", state_->adam);
-  // Some versions of torch take the rate from the archive, too.
+  // Some versions of torch also take the learning rate from the archive.
   for (torch::optim::OptimizerParamGroup& group : state_->adam.param_groups()) {
     group.options().set_lr(state_->options.learning_rate);
   }
@@ -144,13 +144,13 @@ bool Policy::refresh() {
 void Policy::evaluate(std::span<float> observations, std::span<float> values) {
   const c10::InferenceMode no_graph;
   const auto rows = static_cast<std::int64_t>(values.size()) / kActions;
-  const torch::Tensor found = (*network_)->forward(view(observations, {rows, kObservations}));
-  std::copy_n(found.data_ptr<float>(), values.size(), values.begin());
+  const torch::Tensor outputs = (*network_)->forward(view(observations, {rows, kObservations}));
+  std::copy_n(outputs.data_ptr<float>(), values.size(), values.begin());
 }
 
 void use_one_tensor_thread() {
   at::set_num_threads(1);
-  // BLAS is whichever library the machine has; of these only OpenBLAS has threads of its own.
+  // Torch uses the BLAS of the machine. Of the usual ones only OpenBLAS has threads of its own.
   if (void* const function = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
     reinterpret_cast<void (*)(int)>(function)(1);
   }

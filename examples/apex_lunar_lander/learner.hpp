@@ -26,12 +26,13 @@ class Learner {
                               std::span<float> returns, std::span<float> discounts,
                               std::span<float> next, std::span<float> weights);
 
-  /// Copies the network for policies, so that none reads parameters while Adam writes them.
+  /// Copies the network for policies, so that no policy reads parameters while Adam writes them.
   void publish();
 
   /// Returns both networks and Adam's moments as bytes.
   [[nodiscard]] std::string save() const;
-  /// Restores what `save` returned, and publishes it. Throws if the networks' shapes differ.
+  /// Restores the networks and moments that `save` returned, and publishes the network. Throws if
+  /// the networks have another shape.
   void load(std::span<const std::byte> saved);
 
  private:
@@ -48,7 +49,7 @@ class Policy {
   explicit Policy(const Learner& learner);
   ~Policy();
 
-  /// Copies the newest published network; false if this policy has it already.
+  /// Copies the newest published network. Returns false if this policy already had that network.
   bool refresh();
 
   /// Fills `values` [n, actions] with the action values of `observations` [n, observations].
@@ -60,8 +61,8 @@ class Policy {
   std::uint64_t version_ = 0;  // 0: no network has been copied yet.
 };
 
-/// Makes torch and BLAS use one thread in each thread of the program, because the matrices are too
-/// small to share and the actors need the other cores. Call it in every thread that learns or acts.
+/// Makes torch and BLAS use one thread, because the matrices are too small to share out and the
+/// actors need the other cores. Call it in every thread that learns or acts.
 void use_one_tensor_thread();
 
 }  // namespace apex

@@ -24,7 +24,8 @@ constexpr float kLegAway = 20.0F / kScale;
 constexpr float kLegDown = 18.0F / kScale;
 constexpr float kLegHalfWidth = 2.0F / kScale;
 constexpr float kLegHalfHeight = 8.0F / kScale;
-constexpr int kVelocityIterations = 180;  // As many as published, because the legs are stiff.
+// The stiff legs need so many iterations, which the published design has as well.
+constexpr int kVelocityIterations = 180;
 constexpr int kPositionIterations = 60;
 
 // Parts of the lander collide with the ground, and never with each other.
@@ -156,7 +157,7 @@ void LunarLander::fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2V
   const b2Vec2 nozzle(tip.x * dispersion.x + side.x * across,
                       -tip.y * dispersion.x - side.y * across);
   // As published, the point of the impulse is not symmetric in x and y: 17 pixels down the axis in
-  // x, 14 up it in y. Policies learn the resulting torque, so it is kept.
+  // x, 14 up the axis in y. Policies learn the torque that this gives, so it is kept.
   const b2Vec2 offset(-tip.x * kSideEngineBelow, tip.y * kSideEngineHeight);
   hull_->ApplyLinearImpulse(-kSideEnginePower * nozzle, hull_->GetPosition() + nozzle + offset,
                             true);

@@ -14,7 +14,7 @@
 namespace apex {
 
 /// SplitMix64 by Steele, Lea and Flood (2014). Its state has eight bytes, so each environment can
-/// have one, and it gives the same numbers with every standard library.
+/// have a generator, and it gives the same numbers with every standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
@@ -42,8 +42,8 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Returns the seed of stream `stream` of a run. Streams of a run are independent, and so are those
-/// of runs whose seeds are neighbours.
+/// Returns the seed of stream `stream` of a run. The streams of a run are independent, and so are
+/// the streams of runs whose seeds are neighbours.
 inline std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) noexcept {
   return Random(Random(seed).next() ^ (stream * 0xD1B54A32D192ED03U)).next();
 }
@@ -99,11 +99,12 @@ class LunarLander {
   void build_leg(std::size_t index);
   void fire_main_engine(b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
   void fire_side_engine(float direction, b2Vec2 tip, b2Vec2 side, b2Vec2 dispersion);
-  /// Runs the physics and fills the observation; returns the reward without the +-100.
+  /// Runs the physics and fills the observation. Returns the reward without the +100 or -100 of an
+  /// end.
   float advance(std::int32_t action, std::span<float> observation);
 
   Random random_;
-  Contacts contacts_;  // Declared before the world, which calls it.
+  Contacts contacts_;  // Declared before the world, whose destructor may call the listener.
   // Each episode has a new world, so that no contact of the last episode remains.
   std::unique_ptr<b2World> world_;
   b2Body* hull_ = nullptr;

@@ -1,4 +1,4 @@
-// Parses the command line, prints how training goes, and prints or writes the result.
+// Parses the command line, prints the learning curve, and prints or writes the result.
 
 #include "training.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Includes only the headers of torch that are needed: all of them take twice as long to compile.
+// Includes only the needed headers of torch, because <torch/torch.h> takes twice as long to
+// compile.
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 

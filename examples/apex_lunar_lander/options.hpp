@@ -12,9 +12,9 @@ struct Options {
   double time_limit_seconds = 300.0;
   float target_score = 200.0F;
   float screen_score = 210.0F;
-  std::string json_path;  // Empty: no file. The same holds for the next two.
-  std::string checkpoint_path;
-  std::string resume_path;
+  std::string json_path;        // Empty: no file.
+  std::string checkpoint_path;  // Empty: no checkpoints.
+  std::string resume_path;      // Empty: a new run.
   double checkpoint_seconds = 5.0;
 
   std::size_t actors = 2;

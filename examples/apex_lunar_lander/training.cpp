@@ -15,8 +15,8 @@ namespace apex {
 
 reprise::Options replay_options(const Options& options) {
   const std::size_t writers = options.actors * options.environments;
-  // The error buffer has some steps of every environment and two batches, so that neither side
-  // sleeps and wakes for every few steps of the other.
+  // The error buffer has room for some steps of every environment and for two batches, so that
+  // neither side sleeps and wakes for every few steps of the other.
   const double slack_steps = options.slack_steps * static_cast<double>(writers);
   const double slack =
       2.0 * static_cast<double>(options.batch) + options.samples_per_insert * slack_steps;
@@ -40,7 +40,7 @@ constexpr double kSecondsPerPoint = 0.5;
 constexpr std::size_t kScreeningEpisodes = 20;
 constexpr std::size_t kFinalEpisodes = 100;
 
-// Numbers of seed streams. Those of the actors begin at 0, so no two environments share a seed.
+// Numbers of seed streams. The actors' streams begin at 0, so these are too high to meet them.
 constexpr std::uint64_t kTesterStream = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kResumedStream = std::uint64_t{1} << 48U;
 
@@ -48,14 +48,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Closes the buffer at the end of a scope, even by an exception, which ends all threads' waits.
+/// Closes the buffer at the end of a scope, also when an exception leaves the scope. Closing ends
+/// the waits of all threads.
 struct CloseOnExit {
   reprise::ReplayBuffer& replay;
   ~CloseOnExit() { replay.close(); }
 };
 
-/// Saves the buffer with the learner attached, so a checkpoint always has both. The learner's
-/// thread calls it between two updates; actors go on meanwhile.
+/// Saves the buffer and, attached to the same checkpoint, the learner. The learner's thread calls
+/// this between two updates; actors go on meanwhile.
 void save(Job& job) {
   const std::string learner = job.learner.save();
   job.replay.save(job.options.checkpoint_path,
@@ -75,7 +76,7 @@ void resume(Job& job) {
   std::printf("Going on from %zu environment steps in %s\n", steps, directory.c_str());
 }
 
-/// Refuses a directory that has files, because saving there would remove another run's checkpoints.
+/// Throws if the directory has files: saving into it would remove another run's checkpoints.
 void require_empty(const std::string& directory) {
   if (std::filesystem::exists(directory) && !std::filesystem::is_empty(directory)) {
     throw std::runtime_error("--checkpoint " + directory +
@@ -83,7 +84,7 @@ void require_empty(const std::string& directory) {
   }
 }
 
-/// The learner's thread: learns until the buffer is closed.
+/// The learner's thread: learns until the buffer is closed, and saves checkpoints if asked to.
 void learn(Job& job) {
   use_one_tensor_thread();
   const Options& options = job.options;
@@ -123,8 +124,8 @@ void start(Job& job, std::vector<std::future<void>>& threads) {
   }
 }
 
-/// Tests published networks on new seeds, in another thread while training goes on: first a
-/// screening, then the final test with other seeds. The destructor waits for a running test.
+/// Tests published networks in another thread while training goes on: first a screening, then the
+/// final test. Every test has new seeds. The destructor waits for a running test.
 class Tester {
  public:
   explicit Tester(const Job& job)
@@ -132,8 +133,9 @@ class Tester {
         policy_(job.learner),
         seeds_(stream_seed(job.options.seed, kTesterStream)) {}
 
-  /// Returns true once a test was passed; `result` then has its score. Otherwise, if no test is
-  /// running and recent returns are high enough, starts a test of the newest network.
+  /// Looks after the tests; to be called again and again. Returns true once a network has passed
+  /// both, and `result` then has its score. Otherwise starts the tests of the newest network, if
+  /// none are running and recent returns are high enough.
   bool passed(const RecentReturns& recent, Result& result) {
     if (running_test_.valid()) {
       return running_test_.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
@@ -150,8 +152,8 @@ class Tester {
     return false;
   }
 
-  /// Waits for a test that is running. If it is not passed, gives the newest network the final
-  /// test, whose score is reported only, because time is over.
+  /// Ends the tests once time is over. Waits for running tests. If the network does not pass them,
+  /// gives the newest network the final test, whose score is reported but does not count as solved.
   void test_last(Result& result) {
     if (running_test_.valid() && running_test_.get()) {
       result.solved = true;
@@ -170,8 +172,8 @@ class Tester {
   const Options& options_;
   Policy policy_;
   Random seeds_;
-  std::future<bool>
-      running_test_;  // While valid, only its thread uses the other members and the score.
+  // While this is valid, only its thread uses the other members and the score of the result.
+  std::future<bool> running_test_;
 };
 
 Point measure(const Job& job, Clock::time_point begin) {
@@ -196,7 +198,7 @@ Result train(const Options& options, const std::function<void(const Point&)>& ob
   const Clock::time_point begin = Clock::now();
   Result result;
   Tester tester(job);
-  std::vector<std::future<void>> threads;  // Destroyed, so joined, after `close`.
+  std::vector<std::future<void>> threads;  // Destroyed after `close`, and thereby joined.
   const CloseOnExit close{job.replay};
   start(job, threads);
   double last_shown = 0.0;

@@ -40,7 +40,7 @@ class RecentReturns {
     returns_[episodes_++ % returns_.size()] = episode_return;
   }
 
-  /// Returns the mean of the returns; NaN before as many episodes as it averages have ended.
+  /// Returns the mean of the returns; NaN before as many episodes have ended as the mean is of.
   [[nodiscard]] float mean() const {
     const std::lock_guard lock(mutex_);
     const float sum = std::accumulate(returns_.begin(), returns_.end(), 0.0F);

@@ -1,6 +1,7 @@
 // Repeats the experiment by which Schaul et al. ("Prioritized Experience Replay", 2016, section 3
-// and appendix B.1) show how much the choice of transitions matters: the Q-learning updates until
-// the values of a Blind Cliffwalk are known, against the number of transitions in the buffer.
+// and appendix B.1) show how much the choice of transitions matters: the number of Q-learning
+// updates until the values of a Blind Cliffwalk are known, against the number of transitions in the
+// buffer.
 //
 //   blind_cliffwalk [STATES [FILE.svg]]
 //
@@ -31,7 +32,7 @@ struct Case {
   Features features;
   Choice choice;
 };
-/// The cases of the paper's figure 2: its left panel has the first three, its right one the others.
+/// The cases of the paper's figure 2: the first three of its left panel, the others of its right.
 constexpr std::array kCases = {
     Case{Features::Tabular, Uniform},     Case{Features::Tabular, Oracle},
     Case{Features::Tabular, Greedy},      Case{Features::Linear, Uniform},
@@ -40,6 +41,7 @@ constexpr std::array kCases = {
 };
 using Updates = std::array<double, kCases.size()>;
 
+/// Learns a cliffwalk in each case; returns the number of updates of each.
 Updates run(std::size_t states, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Memory memory(states, random);
@@ -53,16 +55,16 @@ Updates run(std::size_t states, std::uint64_t seed) {
   return updates;
 }
 
-/// Returns the curves of the cases [first, last). `runs` has the runs of each number of states.
+/// Returns the curves of the cases [first, last). `runs` has, for each number of states, all runs.
 std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::size_t first,
                           std::size_t last) {
   static constexpr std::array kNames = {"uniform", "oracle", "greedy", "rank-based",
                                         "proportional"};
   static constexpr std::array kColours = {"#222222", "#17a2c8", "#2ca02c", "#d62728", "#1f4fb4"};
-  std::vector<Curve> made;
+  std::vector<Curve> curves_of_cases;
   for (std::size_t i = first; i < last; ++i) {
     const Choice choice = kCases.at(i).choice;
-    Curve& curve = made.emplace_back();
+    Curve& curve = curves_of_cases.emplace_back();
     curve.choice = kNames.at(choice);
     curve.colour = kColours.at(choice);
     for (const std::vector<Updates>& runs_of_size : runs) {
@@ -76,10 +78,11 @@ std::vector<Curve> curves(const std::vector<std::vector<Updates>>& runs, std::si
       curve.most.push_back(sorted.back());
     }
   }
-  return made;
+  return curves_of_cases;
 }
 
-/// Fits updates ~ transitions^slope to the larger half of the sizes by least squares.
+/// Fits updates ~ transitions^slope to the larger half of the sizes, by least squares of
+/// logarithms.
 double slope(const std::vector<double>& transitions, const std::vector<double>& updates) {
   const std::size_t first = transitions.size() / 2;
   const auto count = static_cast<double>(transitions.size() - first);
@@ -100,8 +103,8 @@ double slope(const std::vector<double>& transitions, const std::vector<double>& 
 }
 
 /// Returns whether the curves are like the paper's: the first (uniform) grows about in proportion
-/// to the transitions, the second (oracle) far more slowly, and the others end clearly between
-/// them. Adds the slopes to the panel's text.
+/// to the transitions, the second (oracle) far more slowly, and at the end the others lie clearly
+/// between these two. Adds the slopes to the panel's text.
 bool check(Panel& panel, const std::vector<double>& transitions) {
   const std::vector<double>& uniform = panel.curves[0].median;
   const std::vector<double>& oracle = panel.curves[1].median;
@@ -132,10 +135,10 @@ std::vector<Updates> all_runs(std::size_t states) {
   for (std::size_t seed = 0; seed < kRuns; ++seed) {
     running.push_back(std::async(std::launch::async, run, states, 1000 * seed + states));
   }
-  std::vector<Updates> done;
-  std::ranges::transform(running, std::back_inserter(done),
-                         [](std::future<Updates>& one) { return one.get(); });
-  return done;
+  std::vector<Updates> results;
+  std::ranges::transform(running, std::back_inserter(results),
+                         [](std::future<Updates>& run_result) { return run_result.get(); });
+  return results;
 }
 
 }  // namespace

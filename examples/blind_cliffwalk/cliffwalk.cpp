@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kStepSize = 0.25;
 constexpr double kLearned = 1e-3;
-/// The oracle's best update has to lower the loss by at least this share, or priorities are random.
+/// If the oracle's best update lowers the loss by less than this share, priorities are random.
 constexpr double kMinGain = 2e-3;
-/// Uniform draws do not depend on what was learned before, so this many are made at once.
+/// Uniform draws do not depend on what was learned before, so a batch has so many of them.
 constexpr std::size_t kUniformDraws = 4096;
 
 double discount_of(std::size_t states) {
@@ -60,7 +60,7 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
     : replay_(schema_,
               {.capacity_steps = (std::size_t{2} << states) - 2,
                .window = reprise::Transitions{.discount = static_cast<float>(discount_of(states))},
-               // The order is that of `Choice`; the exponents are from the paper's other parts.
+               // In the order of `Choice`. The exponents are those of the paper's other parts.
                .selectors = {reprise::Uniform{},
                              reprise::MaxHeap{.initial = reprise::InitialPriority::Constant,
                                               .initial_constant = 0.0F},
@@ -82,13 +82,13 @@ Memory::Memory(std::size_t states, std::mt19937_64& random)
       const std::size_t action = (sequence >> s) % 2;
       const bool right = action == s % 2;
       const bool last = !right || s + 1 == states;
-      const Transition made{s, action, right && last ? 1.0 : 0.0, last ? 0.0 : discount_of(states),
+      const Transition step{s, action, right && last ? 1.0 : 0.0, last ? 0.0 : discount_of(states),
                             last ? s : s + 1};
-      writer.now(state_) = static_cast<std::int32_t>(made.state);
-      writer.now(action_) = static_cast<std::int32_t>(made.action);
-      writer.now(reward_) = static_cast<float>(made.reward);
-      writer.next(state_) = static_cast<std::int32_t>(made.next);
-      distinct_[2 * s + action] = made;
+      writer.now(state_) = static_cast<std::int32_t>(step.state);
+      writer.now(action_) = static_cast<std::int32_t>(step.action);
+      writer.now(reward_) = static_cast<float>(step.reward);
+      writer.next(state_) = static_cast<std::int32_t>(step.next);
+      distinct_[2 * s + action] = step;
       episode_of[2 * s + action] = writer.episode_id();
       writer.commit(last ? reprise::End::Terminated : reprise::End::Continue);
     }
@@ -104,9 +104,9 @@ Transition Memory::transition(const reprise::Batch& batch, std::size_t i) const 
           double{batch.discounts()[i]}, static_cast<std::size_t>(batch.next(state_)[i])};
 }
 
-/// Sets the priority of each different transition to the amount by which learning from it would
-/// lower the loss. A linear function can reach values from which no update lowers the loss enough;
-/// then priorities are random, lest the oracle choose the smallest change for ever.
+/// Sets the priority of each distinct transition to the amount by which learning from it would
+/// lower the loss. A linear function can reach values from which no update lowers the loss enough.
+/// Then priorities are random: otherwise the oracle would choose the same tiny change for ever.
 void Memory::prioritize_by_gain(const QFunction& q, std::mt19937_64& random) {
   const double loss = q.loss();
   std::vector<float> gains;

@@ -57,9 +57,9 @@ class Memory {
  public:
   Memory(std::size_t states, std::mt19937_64& random);
 
-  /// Updates `q` by transitions chosen in this way until its loss is below 0.001, and returns the
-  /// number of updates. Choices other than `Uniform` and `Oracle` change priorities, so each of
-  /// those can be made only once.
+  /// Updates `q` with transitions that `choice` chooses until the loss is below 0.001. Returns the
+  /// number of updates. Each choice but `Uniform` and `Oracle` changes priorities that only it uses
+  /// and that nothing resets, so each of these can be made only once.
   std::size_t updates_to_learn(Choice choice, QFunction q, std::uint64_t seed);
 
  private:
@@ -71,7 +71,7 @@ class Memory {
   reprise::ScalarColumn<std::int32_t> action_ = schema_.column<std::int32_t>("action");
   reprise::Reward reward_ = schema_.reward("reward");
   reprise::ReplayBuffer replay_;
-  // A transition of each state and action; the buffer has many copies of some.
+  // A transition of each state and action. The buffer has many copies of most of them.
   std::vector<Transition> distinct_;
   std::vector<reprise::ItemKey> distinct_keys_;
 };

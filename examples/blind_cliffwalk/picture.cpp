@@ -10,17 +10,17 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = 78.0;
 constexpr double kTop = 84.0;
-constexpr double kPanelWidth = 370.0;  // The width of a panel.
+constexpr double kPanelWidth = 370.0;
 constexpr double kPanelHeight = 300.0;
 constexpr double kGap = 64.0;
-constexpr double kLineHeight = 17.0;  // The height of a line of text.
+constexpr double kLineHeight = 17.0;  // Of a line of text.
 
-/// A logarithmic axis between the powers of ten around all values.
+/// A logarithmic axis from 10^first to 10^last, powers of ten around all values.
 struct Axis {
   int first;
   int last;
 
-  /// Returns where a value lies: 0 at `first`, 1 at `last`.
+  /// Returns the place of a value on the axis, from 0 at 10^first to 1 at 10^last.
   [[nodiscard]] double fraction(double value) const {
     return (std::log10(value) - first) / (last - first);
   }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// The updates that one choice needs, for each number of states.
+/// The number of updates that one choice of transitions needs, for each number of states.
 struct Curve {
   std::string choice;
   std::string colour;
@@ -19,7 +19,7 @@ struct Panel {
   std::vector<std::string> words;
 };
 
-/// Returns the panels side by side as SVG, with logarithmic axes. Thick lines are medians, faint
-/// ones the fewest and the most updates. Every curve has as many points as `transitions`.
+/// Returns the panels side by side as SVG, with logarithmic axes. Thick lines are medians; faint
+/// lines are the fewest and the most updates. Every curve has as many points as `transitions`.
 std::string picture(const std::string& title, const std::vector<double>& transitions,
                     const std::vector<Panel>& panels);

@@ -1,5 +1,6 @@
 // Draws from 100 items of rising priority through every selector, raises the priorities of items 0
-// to 30, and draws again. Compares the counts with the exact expectation, and draws both:
+// to 30, and draws again. Compares the counts of draws with their exact expectation, and makes a
+// picture of both:
 //
 //   distribution [FILE.svg]
 //
@@ -24,7 +25,7 @@ namespace {
 
 constexpr std::size_t kDraws = 100'000;
 constexpr std::size_t kRaised = 31;
-constexpr std::size_t kBatch = 10;  // The batch size of the ordered selectors.
+constexpr std::size_t kBatch = 10;  // Items of a batch of a selector that draws in order.
 constexpr float kAlpha = 0.6F;
 constexpr float kRankAlpha = 0.7F;
 
@@ -76,8 +77,8 @@ Histogram draw(reprise::ReplayBuffer& replay, SelectorIndex selector, const std:
   return result;
 }
 
-/// Returns whether Pearson's chi-square is within four standard deviations of its mean, by the
-/// approximation of Wilson and Hilferty (1931).
+/// Returns whether the counts fit: Pearson's chi-square is within four standard deviations of its
+/// mean, by the approximation of Wilson and Hilferty (1931).
 bool fits(const Histogram& data) {
   double statistic = 0.0;
   for (std::size_t item = 0; item < kItems; ++item) {
@@ -130,7 +131,8 @@ Stage stage(reprise::ReplayBuffer& replay, const std::string& title, const Prior
   };
 }
 
-/// Returns whether all draws fit. `firsts` has the first item that each ordered batch should hold.
+/// Returns whether all draws fit. `firsts` are the first items that the ordered batches should
+/// hold.
 bool check(const Stage& stage, const std::array<std::size_t, 4>& firsts) {
   std::puts(stage.title.c_str());
   bool good = true;

@@ -9,12 +9,12 @@ namespace {
 // Lengths are in pixels.
 constexpr double kLeft = 78.0;
 constexpr double kTop = 96.0;
-constexpr double kPanelWidth = 370.0;  // The width of a panel.
+constexpr double kPanelWidth = 370.0;
 constexpr double kGap = 64.0;
-constexpr double kHistogramHeight = 110.0;  // The height of a histogram.
-constexpr double kRow = 178.0;
-constexpr double kStrip = 14.0;
-constexpr double kStripRow = 24.0;
+constexpr double kHistogramHeight = 110.0;
+constexpr double kRow = 178.0;      // From the top of a histogram to the next one's below it.
+constexpr double kStrip = 14.0;     // Height of the strip that marks an ordered batch's items.
+constexpr double kStripRow = 24.0;  // From the top of a strip to the next one's below it.
 
 constexpr const char* kBarColour = "#9ecae1";
 constexpr const char* kLineColour = "#d62728";
@@ -28,10 +28,11 @@ double item_at(double left, std::size_t item) {
   return left + kPanelWidth * static_cast<double>(item) / static_cast<double>(kItems);
 }
 
-/// Returns the distance of ticks, 1, 2 or 5 times a power of ten, for at most 4 up to `highest`.
+/// Returns the distance between ticks, 1, 2 or 5 times a power of ten, that makes at most 4 up to
+/// `highest`.
 double tick_step(double highest) {
   double step = std::pow(10.0, std::floor(std::log10(highest)) - 1.0);
-  for (const double factor : {2.0, 2.5, 2.0, 2.0, 2.5, 2.0}) {
+  for (const double factor : {2.0, 2.5, 2.0, 2.0, 2.5, 2.0}) {  // From 1 to 2, 5, 10, 20 and so on.
     if (highest / step <= 4.0) {
       break;
     }
@@ -122,7 +123,7 @@ void legend(Svg& svg, double right) {
   svg.text(right, 30.0, "expected", "text-anchor='end'");
 }
 
-/// Returns the upper end of the axis, a tick, that the histograms of a row share in all stages.
+/// Returns the upper end of the axis that the histograms of a row share in all stages: a tick.
 double highest_of(const std::vector<Stage>& stages, std::size_t row) {
   double highest = 0.0;
   for (const Stage& stage : stages) {

@@ -27,7 +27,7 @@ struct Stage {
   std::vector<OrderedBatch> batches;
 };
 
-/// Returns the stages side by side as SVG: for each selector that draws at random a row of
-/// histograms with their expectations, then for each that draws in order a row of marked items. All
-/// stages have the same selectors in the same order.
+/// Returns the stages side by side as SVG. A selector that draws at random has a row of histograms
+/// with their expectations; below, each selector that draws in order has a row that marks its
+/// items. All stages have the same selectors in the same order.
 std::string picture(const std::string& title, const std::vector<Stage>& stages);

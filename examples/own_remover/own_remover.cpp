@@ -1,6 +1,6 @@
-// A remover of the user's own. Chunks leave at random, so a full buffer holds steps of all ages,
-// and fewer of the older ones. (De Bruin et al., "The importance of experience replay database
-// composition in deep reinforcement learning", 2015, show why that helps.)
+// A remover of the user's own. Chunks leave at random, so that a full buffer holds steps of all
+// ages, the fewer the older they are. (De Bruin et al., "The importance of experience replay
+// database composition in deep reinforcement learning", 2015, show why that helps.)
 #include <reprise/reprise.hpp>
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 struct AtRandom {
   std::uint32_t seed = 1;
 
-  // Each shard has a Part and calls it under its lock, so no call may throw or allocate.
+  // Each shard has a Part, and calls it under the shard's lock, so no call may throw or allocate.
   class Part final : public reprise::ShardRemover {
    public:
     Part(std::uint32_t chunks, std::uint32_t seed) : index_in_filled_(chunks), random_(seed) {

@@ -1,4 +1,4 @@
-// Draws through a user's own selector; exits with 0 if draws are in proportion to the weights.
+// Draws by a selector of the user's own. Exits with 0 if draws are in proportion to the weights.
 #include <reprise/reprise.hpp>
 
 #include "capped.hpp"
@@ -14,9 +14,11 @@ namespace {
 
 constexpr std::size_t kItems = 1'000;
 constexpr std::size_t kDraws = 100'000;
-constexpr std::array<float, 4> kErrors = {0.01F, 1.0F, 10.0F, 100.0F};  // Items get them in turn.
+// The priorities that items get in turn.
+constexpr std::array<float, 4> kErrors = {0.01F, 1.0F, 10.0F, 100.0F};
 
-/// Prints the counts; returns whether they are within 5 standard deviations of their expectation.
+/// Prints the counts of draws; returns whether each is within 5 standard deviations of its
+/// expectation.
 bool print_and_check(const std::array<double, kErrors.size()>& drawn,
                      const std::array<float, kErrors.size()>& weights) {
   double total = 0.0;

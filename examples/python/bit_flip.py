@@ -2,11 +2,11 @@
 """Learns to flip bits until they equal a goal, with hindsight and without.
 
 This is the experiment of Andrychowicz et al., "Hindsight experience replay", 2017, section 3.1 and
-figure 1. n bits and n goal bits are random, an action flips one bit, an episode ends after n steps
+figure 1. n bits and n goal bits are random. An action flips one bit, an episode ends after n steps
 or at the goal, and every step before the goal costs 1. Without hindsight a DQN learns this only
-with few bits, because with more hardly any random episode ends at its goal. Draws the share of
-goals reached, the median over seeds. Exits with 0 if, with the most bits, hindsight reached nearly
-all goals and the plain DQN hardly any.
+with few bits: with more, hardly any random episode ends at its goal. Draws the share of goals
+reached, the median over seeds. Exits with 0 if, with the most bits, the DQN with hindsight reached
+nearly all goals and the DQN without it hardly any.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 
 import matplotlib
 
-matplotlib.use("svg")  # Needs no display. The file's ending decides the format.
+matplotlib.use("svg")  # This backend needs no display. The file's ending decides the format.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,8 +29,8 @@ ENVIRONMENTS = 16
 CYCLES, UPDATES = 300, 20  # A cycle is an episode of each environment, then UPDATES updates.
 CAPACITY = 200_000  # Capacity in steps.
 BATCH, DISCOUNT, LEARNING_RATE, AVERAGING = 256, 0.98, 1e-3, 0.05
-EXPLORE = 0.2  # Share of random actions.
-SHARE = 0.8  # The share of items that get another goal (k = 4 in the paper).
+EXPLORE = 0.2  # Share of actions that are random.
+SHARE = 0.8  # Share of items that get another goal (k = 4 in the paper).
 TEST_EPISODES = 500  # Number of greedy episodes in the test.
 
 
@@ -54,10 +54,10 @@ class Agent:
     def learn(self, batch):
         goal = torch.from_numpy(batch["goal"])
         after = torch.from_numpy(batch["next_bits"])
-        reached = (after == goal).all(1)  # Rewards are computed for the goals of this batch.
+        reached = (after == goal).all(1)  # Rewards follow from the batch's goals, which may be new.
         with torch.no_grad():
             value = self.target(torch.hstack((after, goal))).amax(1)
-            # Each further step costs at most 1, so no value is below the discounted sum of -1s.
+            # A step costs at most 1, so no value is below the discounted sum of endless costs of 1.
             targets = (DISCOUNT * value - 1).clamp(-1 / (1 - DISCOUNT), 0) * ~reached
         action = torch.from_numpy(batch["action"])
         values = self.online(torch.hstack((torch.from_numpy(batch["bits"]), goal)))
@@ -71,7 +71,8 @@ class Agent:
 
 
 def episodes(agent, count, explore, random):
-    """Plays episodes. Returns bits [E, n + 1, n], goals [E, n], actions [E, n] and lengths [E]."""
+    """Plays episodes. Returns bits [E, n + 1, n], goals [E, n], actions [E, n], lengths [E], and
+    for each episode whether it reached its goal [E]."""
     n = agent.bits
     bits = np.empty((count, n + 1, n), np.float32)
     bits[:, 0] = random.integers(2, size=(count, n))
@@ -81,16 +82,17 @@ def episodes(agent, count, explore, random):
         at_random = random.random(count) < explore
         greedy = agent.greedy(bits[:, step], goals)
         actions[:, step] = np.where(at_random, random.integers(n, size=count), greedy)
+        flipped = np.arange(count), actions[:, step]
         bits[:, step + 1] = bits[:, step]
-        bits[np.arange(count), step + 1, actions[:, step]] *= -1
-        bits[np.arange(count), step + 1, actions[:, step]] += 1
-    at_goal = (bits[:, 1:] == goals[:, None]).all(2)
-    lengths = np.where(at_goal.any(1), at_goal.argmax(1) + 1, n)
-    return bits, goals, actions, lengths, at_goal.any(1)
+        bits[:, step + 1][flipped] = 1 - bits[:, step][flipped]
+        at_goal = (bits[:, 1:] == goals[:, None]).all(2)
+        reached = at_goal.any(1)
+        lengths = np.where(reached, at_goal.argmax(1) + 1, n)
+        return bits, goals, actions, lengths, reached
 
 
 def train(bits, with_hindsight, seed):
-    """Trains an agent. Returns the share of its goals that greedy episodes then reach."""
+    """Trains an agent. Returns the share of greedy episodes that then reach their goals."""
     random = np.random.default_rng(seed)
     agent = Agent(bits, seed)
     schema = (
@@ -118,7 +120,8 @@ def train(bits, with_hindsight, seed):
             if with_hindsight:
                 hindsight.relabel(batch.item_keys, batch["goal"])
             agent.learn(batch)
-    return episodes(agent, TEST_EPISODES, 0, random)[4].mean()
+    *_, reached = episodes(agent, TEST_EPISODES, explore=0, random=random)
+    return reached.mean()
 
 
 def main():

@@ -2,8 +2,8 @@
 """Learns to balance Gymnasium's CartPole: a double DQN with prioritized 3-step replay.
 
 One thread in turn steps environments, appends to the buffer and learns from it. The task is solved
-with a mean return of at least 475 over 100 greedy episodes whose starts neither training nor
-screening has seen. Exits with 0 if it is solved in time.
+with a mean return of at least 475 over 100 greedy episodes with starts of their own, which neither
+training nor screening has seen. Exits with 0 if the task is solved in time.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from torch import nn
 ENVIRONMENTS, CAPACITY = 32, 50_000  # The capacity is in steps.
 N_STEP, DISCOUNT = 3, 0.99
 ALPHA, BETA = 0.6, 0.4  # The exponents of prioritized replay.
-BATCH, BEGIN = 128, 2_000  # Items of a batch; items in the buffer before learning begins.
+BATCH, BEGIN = 128, 2_000  # Number of items of a batch, and in the buffer when learning begins.
 LEARNING_RATE, AVERAGING = 1e-3, 0.02  # The target network moves by AVERAGING per update.
 EPSILONS = 0.4 ** np.linspace(1, 8, ENVIRONMENTS)  # As in Ape-X: from exploring to nearly greedy.
 SCREEN_EVERY = 250  # Number of updates between screenings.
@@ -87,7 +87,8 @@ class Learner:
         """Makes one update; returns the new priorities [B] of the batch."""
         t = batch.torch()  # Tensors that share the memory of the batch.
         with torch.no_grad():
-            # next_state is N_STEP steps later, or the last one; discounts is 0 if it terminated.
+            # next_state is the state N_STEP steps later, or the episode's last state; the discount
+            # is 0 if the episode terminated there.
             best = self.online(t["next_state"]).argmax(1, keepdim=True)
             value = self.target(t["next_state"]).gather(1, best).squeeze(1)
             targets = t.returns["reward"] + t.discounts * value
@@ -103,7 +104,8 @@ class Learner:
 
 
 def solved(learner, seed, started):
-    """Tests the target network, because it is steadier. Returns whether it passes both tests."""
+    """Tests the target network, which changes less from update to update. Returns whether it passes
+    the screening and the test."""
     for episodes in SCREEN_EPISODES, TEST_EPISODES:
         mean = mean_return(learner.target, episodes, (seed, learner.updates, episodes))
         now, label = time.monotonic() - started, f"mean return of {episodes} episodes"

@@ -2,10 +2,10 @@
 """A recurrent world model learns on streams and writes its latents back, as in DreamerV3.
 
 (Hafner et al., 2023.) The first observation of an episode shows a cue, and the last one, about a
-dozen steps later, shows it again. Items are 9 consecutive steps of a writer, across ends of
-episodes. Most begin after the cue, which the model can then know only from the latent that it has
-stored with their first step. The episodes are recorded once, with latents of zero. Exits with 0 if
-the model knows the cue when it writes its latents back after each batch, and else guesses."""
+dozen steps later, shows the cue again. An item is 9 consecutive steps of a writer, across ends of
+episodes. Most items begin after the cue, so the model can know the cue only from the latent stored
+with the item's first step. Episodes are recorded once, with latents of zero. Exits with 0 if the
+model knows the cue when it writes its latents back after each batch, and else guesses."""
 
 from timeit import default_timer
 
@@ -16,13 +16,14 @@ from torch import nn
 
 STEPS, PLACES, LIMIT, HIDDEN = 20_000, 6, 16, 32
 BATCH, UPDATES, REPORT = 64, 2_000, 500
-# A window also has the last step of the window before, with whose latent it begins. (The first one
-# of a chunk has a copy of that step, whose latent stays as it was when the chunk was begun.)
+# A window begins with the last step of the window before, whose latent it starts from. (At the
+# start of a chunk that step is a copy, whose latent stays as it was when the chunk was begun.)
 WINDOW = reprise.Sequences(length=8, period=8, burn_in=1, end="continue")
 
 
 def record():
-    """A buffer of walks: an action goes on to the next place or waits, and a time limit ends some early."""
+    """Returns a buffer of walks. An action goes on to the next place or waits; a time limit ends
+    some walks before the last place."""
     schema = reprise.Schema().observation("obs", np.float32, (2,)).column("action", np.int64)
     schema.mutable_column("latent", np.float32, (HIDDEN,))
     replay = reprise.ReplayBuffer(schema, STEPS, window=WINDOW, selectors=reprise.Uniform())
@@ -42,7 +43,7 @@ def record():
 
 
 class Model(nn.Module):
-    """Predicts the next observation from a latent, which changes with each step."""
+    """Predicts the next observation from a latent, which each step renews."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +51,8 @@ class Model(nn.Module):
         self.predict = nn.Sequential(nn.Linear(HIDDEN, 64), nn.ReLU(), nn.Linear(64, 2))
 
     def forward(self, batch):
-        """Returns the latents of an item's steps [B, T, HIDDEN]; the first is the stored one."""
+        """Returns the latents of the items' steps [B, T, HIDDEN]. The first latent is the stored
+        one."""
         seen = torch.cat((batch["obs"], batch["action"][..., None].float()), 2)
         latents = [batch["latent"][:, 0]]
         for t in range(1, seen.shape[1]):
@@ -61,10 +63,10 @@ class Model(nn.Module):
 
 
 def count_known(batch, predicted):
-    """Counts the terminations whose cue came before their item: (predicted rightly, all)."""
-    cue_was_earlier = ~torch.cumsum(
-        batch["is_first"][:, 1:], 1
-    ).bool()  # The first step has no prediction.
+    """Returns two counts: terminations whose cue came before their item and was predicted rightly,
+    and all terminations whose cue came before their item."""
+    # The first step of an item has no prediction.
+    cue_was_earlier = ~torch.cumsum(batch["is_first"][:, 1:], 1).bool()
     tested = batch["terminated"][:, 1:] & cue_was_earlier
     right = (predicted[..., 0] * batch["next_obs"][:, 1:, 0] > 0) & tested
     return int(right.sum()), int(tested.sum())
@@ -85,7 +87,7 @@ def learn(replay, write_back):
         loss.backward()
         optimizer.step()
         if write_back:
-            # The first latent of a window is the last of the one before, which alone may write it.
+            # A window's first latent belongs to the window before, which alone may write it.
             replay.update(drawn.item_keys, "latent", latents.detach().numpy(), skip=1)
         counts.append(count_known(batch, predicted))
         if update % REPORT == 0:

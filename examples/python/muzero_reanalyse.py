@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns to walk to a goal with a small MuZero that renews its targets in the buffer.
 
-This is Reanalyse (Schrittwieser et al., 2020): mutable columns have the policy and the value that a
-search found for each step; a search with the present network replaces those of the steps drawn.
-First it times a draw beside LightZero's. Exits with 0 once nearly all walks arrive."""
+This is Reanalyse (Schrittwieser et al., 2020). Mutable columns hold the policy and the value that a
+search found for each step. When steps are drawn, a search with the present network replaces theirs.
+First the program times a draw beside LightZero's. Exits with 0 once nearly all walks arrive."""
 
 from timeit import default_timer, timeit
 
@@ -40,7 +40,8 @@ class Model(nn.Module):
 
 @torch.no_grad()
 def search(model, observations, random):
-    """Searches from each of B observations; returns policies [B, ACTIONS] and values [B]."""
+    """Searches from each of B observations, for SEARCHES rounds; returns policies [B, ACTIONS] and
+    values [B]."""
     count, rows = len(observations), np.arange(len(observations))
     latents = torch.empty(SEARCHES + 1, count, LATENT)
     latents[0] = model.represent(torch.from_numpy(observations))
@@ -49,7 +50,7 @@ def search(model, observations, random):
     priors[0] = 0.75 * logits.softmax(1).numpy() + 0.25 * random.dirichlet([0.5] * ACTIONS, count)
     visits, totals, rewards = np.zeros((3, *priors.shape))
     children, leaves, last = np.zeros(priors.shape, int), *np.zeros((2, count), int)
-    for new in range(1, SEARCHES + 1):
+    for new in range(1, SEARCHES + 1):  # Each round descends the trees and adds a node to each.
         node, path, in_tree = np.zeros(count, int), [], np.ones(count, bool)
         while in_tree.any():
             seen = visits[node, rows]
@@ -92,7 +93,8 @@ def walk(model, random, writer):
 
 
 def learn(model, optimizer, batch, random):
-    """Makes one update with the unrolled model; returns the value errors of the first steps."""
+    """Makes one update with the model unrolled over STEPS steps; returns the value errors of the
+    first steps."""
     steps, rows = np.arange(STEPS), np.arange(len(batch))
     within = steps < batch.lengths[:, None]
     ended = batch.discounts[rows, batch.lengths - 1, None] == 0  # The walk arrived within the item.

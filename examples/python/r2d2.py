@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Learns to remember with a small R2D2 (Kapturowski et al., 2019), in half a minute.
 
-A sign at the beginning of a corridor tells on which side of its end the goal is. Later steps do not
-see it, so a network without a memory finds the goal half of the time, as a second run shows.
-Sequences are drawn by the errors in them, with the LSTM's state from before their first step. Exits
-with 0 if the LSTM finds the goal nearly always, and the network without a memory does not."""
+A sign at the beginning of a corridor tells on which side of the corridor's end the goal is. Later
+steps do not see the sign, so a network without a memory finds the goal half of the time, as a
+second run shows. Sequences are drawn by the errors in them, and start from the state that the LSTM
+had before their first step. Exits with 0 if the LSTM finds the goal nearly always, and the network
+without a memory does not."""
 
 from timeit import default_timer
 
@@ -21,7 +22,8 @@ EPSILONS = 0.5 ** np.linspace(1, 7, MAZES)
 
 
 class TMazes:
-    """Actions: forward, left, right. A turn at the end ends a walk; on the right side it pays 1."""
+    """Mazes that step together. Actions: forward, left, right. A turn at the end of the corridor
+    ends a walk; a turn to the right side pays 1."""
 
     def __init__(self, count, seed):
         self.random = np.random.default_rng(seed)
@@ -33,7 +35,7 @@ class TMazes:
         return np.stack((self.sign * first, first, last), 1).astype(np.float32)
 
     def step(self, action):
-        """Returns rewards, terminated, truncated and final observations; ended walks begin anew."""
+        """Returns rewards, terminated, truncated, final observations. Ended walks begin anew."""
         turned = (self.place == CORRIDOR) & (action > 0)
         reward = turned * (2 * action - 3 == self.sign)
         self.place = np.minimum(self.place + (action == 0), CORRIDOR)
@@ -53,8 +55,8 @@ class Network(nn.Module):
         self.values = nn.Linear(HIDDEN, ACTIONS)
 
     def forward(self, observations, state):
-        """Returns values [B, T, ACTIONS] of observations [B, T, INPUTS], and the state after them.
-        States are [B, 2, HIDDEN]."""
+        """Returns the values [B, T, ACTIONS] of observations [B, T, INPUTS], and the LSTM's state
+        after the last of them. States are [B, 2, HIDDEN]."""
         if not self.remembers:  # Each step begins with a state of zeros.
             steps = observations.reshape(-1, 1, INPUTS)
             return self.values(self.lstm(steps)[0].reshape(*observations.shape[:2], -1)), state
@@ -91,8 +93,8 @@ def learn(online, target, optimizer, batch):
         return_ends = torch.minimum(steps + N_STEP, t.lengths[:, None].long())  # Each return's end.
         targets = t.returns["reward"] + t.discounts * next_values.gather(1, return_ends)
     chosen = values[:, :-1].gather(2, t["action"][..., None]).squeeze(2)
-    # Burn-in adapts the stored state to the present network; unlike the paper's, gradients flow
-    # through it. A walk's first state needs none.
+    # The burn-in steps adapt the stored state to the present network, and are not learned from, but
+    # for those of a walk's first item. Unlike in the paper, gradients flow through them.
     in_loss = ((steps >= BURN_IN) | (t.positions[:, None] == 0)) & (steps < t.lengths[:, None])
     errors = (targets - chosen) * in_loss
     optimizer.zero_grad()
@@ -106,7 +108,8 @@ def learn(online, target, optimizer, batch):
 
 
 def train(remembers, max_updates=UPDATES, seed=1):
-    """Returns the share of walks that find the goal, the updates made, and the buffer's stats."""
+    """Returns the share of walks that find the goal, the number of updates, and the buffer's
+    stats."""
     torch.manual_seed(seed)
     schema = reprise.Schema().observation("obs", np.float32, (INPUTS,)).column("action", np.int64)
     schema.reward().recurrent_state("lstm", np.float32, (2, HIDDEN))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Learns to balance Gymnasium's CartPole with a small Rainbow (Hessel et al., 2018), in a minute.
 
-It is like CleanRL's rainbow_atari.py with another buffer: double, dueling, distributional (C51),
-with noisy layers, n-step returns and draws by priority, whose beta rises to 1. cleanrl.md shows the
-same changes in the original. Exits with 0 if it balances for 475 of 500 steps."""
+The program is like CleanRL's rainbow_atari.py with another buffer: double, dueling, distributional
+(C51), with noisy layers, n-step returns and draws by priority, whose beta rises to 1. cleanrl.md
+shows the same changes in the original. Exits with 0 if the pole stays up for 475 of 500 steps."""
 
 import math
 from timeit import default_timer
@@ -16,7 +16,7 @@ from torch import nn
 
 ENVIRONMENTS, CAPACITY, BEGIN, BATCH, STEPS = 16, 50_000, 1_000, 128, 10_000
 N_STEP, DISCOUNT, ALPHA, BETA = 5, 0.98, 0.5, 0.4
-ATOMS, LOW, HIGH = 41, 0.0, 50.0  # The distribution of returns has ATOMS from LOW to HIGH.
+ATOMS, LOW, HIGH = 41, 0.0, 50.0  # The atoms of the distribution of returns, from LOW to HIGH.
 LEARNING_RATE, AVERAGING, TEST_EVERY = 1e-3, 0.03, 500
 SCREEN_EPISODES, TEST_EPISODES, SOLVED = (
     20,
@@ -49,7 +49,7 @@ class Noisy(nn.Module):
 
 
 class Network(nn.Module):
-    """Computes the logarithms of the atoms' probabilities, [B, actions, ATOMS]."""
+    """Computes the logarithms of the probabilities of each action's atoms, [B, actions, ATOMS]."""
 
     def __init__(self, inputs, actions):
         super().__init__()
@@ -74,7 +74,7 @@ class Network(nn.Module):
 
 
 def project(atoms, returns, discounts):
-    """Projects the distribution of returns + discounts * support to the support, [B, ATOMS]."""
+    """Projects the distribution of returns + discounts * support onto the support, [B, ATOMS]."""
     support, gap = torch.linspace(LOW, HIGH, ATOMS), (HIGH - LOW) / (ATOMS - 1)
     moved = (returns[:, None] + discounts[:, None] * support).clamp(LOW, HIGH)
     overlap = 1 - (moved[:, None] - support[:, None]).abs() / gap  # [B, to, from]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Counts the updates until Q-learning knows a walk along a cliff, with three ways to draw its steps.
 
-In each cell one move goes on and the other one falls, which ends the walk; only the last cell pays.
-A single walk comes that far, so it helps to draw steps with large errors, but the targets of early
-steps are wrong while later values are. ReaPER (Pleiss et al., "Reliability-adjusted prioritized
-experience replay", 2025) multiplies the priority of an error by its reliability: 1 less the share
-of its episode's errors that come later. A second selector holds the errors and sums them. Prints
-the median over seeds; exits with 0 if that is lowest for ReaPER.
+In each cell one move goes on and the other move falls, which ends the walk; only the last cell
+pays. A single walk comes that far. So it helps to draw steps with large errors, but the targets of
+early steps are wrong while later values are wrong. ReaPER (Pleiss et al., "Reliability-adjusted
+prioritized experience replay", 2025) multiplies the priority of an error by its reliability: 1 less
+the share of the episode's errors that belong to later steps. A second selector holds the errors and
+sums them. Prints the median over seeds; exits with 0 if ReaPER's median is the lowest.
 """
 
 import sys
@@ -37,7 +37,7 @@ def record_walks(random):
 
 
 def updates(method, seed):
-    """Learns until no value is wrong by more than NEAR; returns the number of updates."""
+    """Learns until no value is wrong by TOLERANCE or more; returns the number of updates."""
     random = np.random.default_rng(seed)
     replay = record_walks(random)
     episodes, sampler = replay.episodes(), replay.sampler(seed=seed)
@@ -52,7 +52,8 @@ def updates(method, seed):
         batch = sampler.sample(BATCH)
         at, keys = (batch["cell"], batch["move"]), batch.item_keys
         errors = batch["reward"] + DISCOUNT * values[batch["next_cell"]].max(1) - values[at]
-        values[at] += RATE * errors  # Weights would only slow this down: nothing is random.
+        # No importance weights: rewards and moves are not random, so draws bias no value.
+        values[at] += RATE * errors
         errors = np.abs(errors)
         if method == "prioritized":
             replay.update_priorities(keys, errors**ALPHA)

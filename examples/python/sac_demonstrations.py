@@ -2,11 +2,11 @@
 """Learns to swing up Gymnasium's pendulum with SAC, half of each batch from demonstrations, in a
 minute.
 
-As in RLPD (Ball et al., 2023): `reprise.mix` draws from a buffer of demonstrations and from that of
-the agent in exact parts, and the critics have layer norms. They learn once per step of an
-environment (RLPD: 20 times), the actor a quarter as often. The demonstrations are by a controller
-that pumps energy into the pendulum, then holds it up. Exits with 0 if the agent does nearly as well
-after STEPS steps of each environment."""
+As in RLPD (Ball et al., 2023), a batch has equal parts of two buffers, of demonstrations and of the
+agent's own steps (`reprise.mix`), and the critics have layer norms. The critics learn once per step
+of an environment (RLPD: 20 times), the actor a quarter as often. The demonstrations are by a
+controller that pumps energy into the pendulum, then holds it up. Exits with 0 if the agent does
+nearly as well after STEPS steps of each environment."""
 
 from timeit import default_timer
 
@@ -16,12 +16,10 @@ import reprise
 import torch
 from torch import nn
 
-ENVIRONMENTS, DEMONSTRATIONS, STEPS = 4, 10, 1_500  # Episodes of 200 steps; steps of each.
+ENVIRONMENTS, DEMONSTRATIONS, STEPS = 4, 10, 1_500  # Demonstrations are episodes of 200 steps.
 BATCH, UPDATES, BEGIN, DISCOUNT, AVERAGING, TORQUE = 256, 4, 100, 0.98, 0.01, 2.0
-TEST_EPISODES, GOOD = (
-    20,
-    -250.0,
-)  # Episodes, and the mean return that is good; a random agent has -1200.
+TEST_EPISODES = 20
+GOOD = -250.0  # The mean return to reach; that of a random agent is -1200.
 
 
 def controller(obs):

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Draws from 100 items of rising priority by every selector, raises the priorities of items 0 to
-30, and draws again. Compares the counts with the exact expectation, and draws both as a picture.
-
-Exits with 0 if all counts fit.
+30, and draws again. Compares the counts of draws with their exact expectation, and makes a picture
+of both. Exits with 0 if all counts fit.
 """
 
 import argparse
@@ -10,7 +9,7 @@ import sys
 
 import matplotlib
 
-matplotlib.use("svg")  # Needs no display. The file's ending decides the format.
+matplotlib.use("svg")  # This backend needs no display. The file's ending decides the format.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +18,8 @@ import reprise
 ITEMS, RAISED, DRAWS, BATCH = 100, 31, 100_000, 10
 ALPHA, RANK_ALPHA = 0.6, 0.7
 
-# For each: title, selector, and a function from priorities to the weights of all items.
+# For each selector: title, selector, and a function from the priorities to the weights of all
+# items.
 AT_RANDOM = [
     ("Uniform", reprise.Uniform(), np.ones_like),
     (
@@ -33,7 +33,8 @@ AT_RANDOM = [
         lambda priorities: (1.0 + np.argsort(np.argsort(-priorities))) ** -RANK_ALPHA,
     ),
 ]
-# For each: title, selector, and the first of the ten items of a batch before and after the update.
+# For each selector: title, selector, and the first of the ten consecutive items in a batch, before
+# and after the update of priorities.
 IN_ORDER = [
     ("Fifo", reprise.Fifo(), (0, 0)),
     ("Lifo", reprise.Lifo(), (90, 90)),

@@ -2,10 +2,10 @@
 """Asynchronous actors whose policies lag behind, and a learner that never trains on a step of a
 policy more than K versions old.
 
-Each actor acts with a copy of the policy, which it renews from time to time; `writer.set_version`
-tells the buffer its version. `replay.set_version` tells the version of the learner. With
-`max_staleness=K` no item is drawn that lags further behind: if actors are too slow, the learner
-waits for fresh steps. The task is a corridor with a goal at its end, and the policy is a table.
+Each actor acts with a copy of the policy, which it renews from time to time;
+`writer.set_version` tells the buffer the copy's version, and `replay.set_version` the learner's.
+With `max_staleness=K` no item is drawn that lags further behind: if actors are too slow, the
+learner waits for fresh steps. The task is a corridor with a goal at its end, and the policy is a table.
 
     python examples/python/stale_policies.py
 """
@@ -18,11 +18,11 @@ import reprise
 
 CELLS, ACTORS, UPDATES, BATCH, K = 12, 3, 600, 256, 6
 GAMMA, LEARNING_RATE = 0.97, 2.0
-EPISODE = 200  # The most steps of an episode.
+EPISODE = 200  # The limit of an episode's steps.
 
 
 class Policy:
-    """One version of the policy, which never changes after it was made."""
+    """One version of the policy. A version never changes."""
 
     def __init__(self, version: int, logits: np.ndarray) -> None:
         self.version, self.logits = version, logits
@@ -80,7 +80,8 @@ class Run:
         return writer.episode_steps
 
     def learn(self) -> np.ndarray:
-        """Trains an actor-critic with truncated importance weights. Returns items' staleness."""
+        """Trains an actor-critic with truncated importance weights. Returns the staleness of all
+        drawn items."""
         sampler = self.replay.sampler(seed=1)
         values, logits = np.zeros(CELLS), self.policy.logits.copy()
         items, staleness = np.arange(BATCH), []

@@ -23,7 +23,7 @@ int main(int count, char** arguments) {
                                         .rate_limiter = ratio});
 
   const auto act = [&](const std::stop_token& stop) {
-    auto writer = replay.writer({.stop = stop});  // Each environment has one.
+    auto writer = replay.writer({.stop = stop});  // Each environment has a writer of its own.
     while (!stop.stop_requested()) {
       if (!writer.in_episode()) {
         writer.begin_episode();
@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
       }
       replay.update_priorities(batch->keys(), errors);
     }
-  }  // The actors' destructors stop them; their episodes end as truncated.
+  }  // Here both threads are stopped and joined; episodes under way end as truncated.
 
   const char* const directory = count > 1 ? arguments[1] : "tour_checkpoint";
   replay.save(directory, {.attachments = {{"net", std::as_bytes(std::span(parameters))}}});

@@ -18,9 +18,8 @@ from pathlib import Path
 
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault(
-    "RAY_worker_niceness", "0"
-)  # Otherwise the shards' processes get less processor time, and the learner waits for them.
+# With Ray's default niceness the shards get less processor time, and the learner waits for them.
+os.environ.setdefault("RAY_worker_niceness", "0")
 # The actors' processes import dqn_cartpole too, so they inherit the path.
 PYTHON_EXAMPLES = str(Path(__file__).resolve().parents[1] / "python")
 os.environ["PYTHONPATH"] = os.pathsep.join([PYTHON_EXAMPLES, os.environ.get("PYTHONPATH", "")])
@@ -58,7 +57,7 @@ BATCH_TIMEOUT = 5.0  # After so long without a batch the learner looks for dead 
 
 @ray.remote(num_cpus=1, max_concurrency=2)
 class RemoteActor:
-    """Steps its environments with the newest parameters that it was given."""
+    """Steps its environments with the newest parameters that `set_parameters` was given."""
 
     def __init__(self, replay, seed):
         torch.set_num_threads(1)
@@ -102,8 +101,8 @@ class Progress:
         print(f"{self.seconds():6.1f} s {self.learner.updates:6} updates  {text}", flush=True)
 
     def screen(self, seed):
-        """Plays greedy episodes, and a longer test if their mean return is high enough. Returns
-        whether the last of these solves the task."""
+        """Plays greedy episodes and, if their mean return is high enough, a longer test. Returns
+        whether the mean return of the last of the two solves the task."""
         now, samples = time.monotonic(), self.learner.updates * BATCH
         rate = (samples - self.samples) / (now - self.last)
         network = self.learner.target
@@ -147,7 +146,8 @@ class Progress:
 
 
 def check_running(running):
-    """Raises the error of an actor that ended: none should before the buffer is closed."""
+    """Raises the error of an actor that has ended: no actor should end before the buffer is
+    closed."""
     ended, _ = ray.wait(running, timeout=0)
     if ended:
         ray.get(ended)
@@ -190,9 +190,8 @@ def train(replay, seed, seconds, checkpoints, picture):
                 os.kill(replay.stats()["shards"][0]["pid"], signal.SIGKILL)
             if learner.updates % SCREEN_EVERY == 0 and progress.screen(seed):
                 recovered = progress.killed is not None and replay.shards_alive == SHARDS
-                solved = (
-                    recovered and replay.stats()["restarts"] > 0
-                )  # Without a restart the loss may just not have been noticed yet.
+                # Without a restart the loss may just not have been noticed yet.
+                solved = recovered and replay.stats()["restarts"] > 0
                 if solved:
                     break
     stats = replay.stats()

@@ -3,8 +3,8 @@
 
 One thread steps several games of ale-py, appends single frames to the buffer, and learns from
 batches that reprise.torch.loader draws meanwhile; stacks of four frames are made on the network's
-device. Prints frames and updates per second and what share of time and memory replay takes, and
-draws the returns of the games that explore least.
+device. Prints frames and updates per second, and the share of time and the memory that replay
+takes. Draws the returns of the games that explore least.
 
 The defaults are a short run on two cores: small frames, a small network. On an accelerator
 `--game pong --size 84 --network nature --steps 5000000 --seconds inf --target 18` goes on until the
@@ -26,9 +26,9 @@ from torch import nn
 
 STACK, N_STEP, DISCOUNT = 4, 3, 0.99
 ALPHA, BETA = 0.5, 0.4  # The exponents of prioritized replay.
-SKIP = 4  # Frames of the game for which a step repeats its action.
-EPISODES = 20  # Episodes that a mean return covers.
-# For each layer: filters, their size and stride in pixels; then the width of the hidden layer.
+SKIP = 4  # Number of frames of the game for which a step repeats its action.
+EPISODES = 20  # Number of episodes that a mean return is of.
+# For each convolution: number of filters, their size and stride in pixels. Then the hidden layer.
 NETWORKS = {
     "small": ([(16, 8, 4), (32, 4, 2)], 128),
     "nature": ([(32, 8, 4), (64, 4, 2), (64, 3, 1)], 512),
@@ -36,7 +36,8 @@ NETWORKS = {
 
 
 class Network(nn.Module):
-    """Computes action values: the state's value plus each action's advantage over their mean."""
+    """Computes action values: the state's value plus each action's advantage, less the mean
+    advantage."""
 
     def __init__(self, kind, size, actions):
         super().__init__()
@@ -101,7 +102,7 @@ class Games:
         )
         self.actions = int(self.envs.single_action_space.n)
         self.random = np.random.default_rng(options.seed)
-        # Exploration as in Ape-X; a single game explores as the greediest.
+        # Exploration as in Ape-X: epsilon is 0.4^1 to 0.4^8. A single game gets 0.4^8.
         exponents = np.linspace(8, 1, options.environments)[::-1]
         self.epsilons = 0.4**exponents
         self.greedy = exponents >= exponents[-1] * 0.75

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The DQN of dqn_cartpole.py as Ape-X: simulators in other processes, one learner, one buffer.
 
-Actors append to the learner's buffer. One of them is killed at any point of its work and started
-again. Exits with 0 if the task is then solved in time. With --picture it also measures the steps/s
-of 1, 2 and 4 actors that nothing holds back, and draws them.
+Actors append to the learner's buffer. One actor is killed wherever its work is, and started again.
+Exits with 0 if the task is then solved in time. With --picture the program also measures the
+steps/s of 1, 2 and 4 actors that nothing holds back, and draws them.
 """
 
 import argparse
@@ -33,13 +33,13 @@ from dqn_cartpole import (
 )
 
 ENVIRONMENTS = 8  # Number of environments of each actor.
-PUBLISH_EVERY, SHOW_EVERY, KILL_AT = 10, 50, 400  # These are numbers of updates.
+PUBLISH_EVERY, SHOW_EVERY, KILL_AT = 10, 50, 400  # In updates.
 MEASURED, MEASURED_SECONDS = (1, 2, 4), 3.0  # Numbers of actors, and seconds for each.
 START = multiprocessing.get_context("spawn")  # Any start method would do.
 
 
 class Board:
-    """Shared memory of all processes, which holds the learner's newest parameters."""
+    """Memory that all processes share, with the learner's newest parameters."""
 
     def __init__(self):
         size = sum(one.numel() for one in make_network().parameters())
@@ -68,8 +68,8 @@ def act(address, actor, actors, board, seed):
 
 
 def learn(replay, start, number, board, seed, seconds):
-    """Learns from `number` actors, each started by `start`. Returns whether the task was solved in
-    `seconds`."""
+    """Learns from `number` actors; start(i) starts actor i. Returns whether the task was solved in
+    `seconds`, after an actor was killed."""
     learner = Learner()
     board.publish(learner.online)
     actors = [start(actor) for actor in range(number)]
@@ -114,7 +114,7 @@ def steps_per_second(actors):
         before, began = steps(), time.monotonic()
         time.sleep(MEASURED_SECONDS)
         rate = (steps() - before) / (time.monotonic() - began)
-    for actor in started:  # They end because the buffer was closed.
+    for actor in started:  # Actors end because the buffer was closed.
         actor.join()
     return rate
 
@@ -129,7 +129,7 @@ def draw_rates(path):
     except ImportError:
         print("no picture: there is no matplotlib")
         return
-    matplotlib.use("svg")  # Needs no display. The file's ending decides the format.
+    matplotlib.use("svg")  # This backend needs no display. The file's ending decides the format.
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 4))
@@ -164,7 +164,7 @@ def main():
             return started[-1]
 
         done = learn(replay, start, options.actors, board, options.seed, options.seconds)
-    for actor in started:  # They end because the buffer was closed.
+    for actor in started:  # Actors end because the buffer was closed.
         actor.join()
     if options.picture:
         draw_rates(options.picture)
