@@ -50,10 +50,10 @@ nb::object schema_of(BufferObject& self) {
 
 template <class Self>
 nb::object options_of(Self& self) {
-  nb::dict made;
-  made["capacity_steps"] = self.buffer().options().capacity_steps;
-  made.update(nb::borrow<nb::dict>(to_python(self.buffer().options())));
-  return made;
+  nb::dict options;
+  options["capacity_steps"] = self.buffer().options().capacity_steps;
+  options.update(nb::borrow<nb::dict>(to_python(self.buffer().options())));
+  return options;
 }
 
 void set_version(BufferObject& self, std::int64_t version) {
@@ -71,33 +71,33 @@ nb::object capsule_of(BufferObject& self) {
   const auto destroy = [](PyObject* capsule) {
     delete static_cast<Shared*>(PyCapsule_GetContext(capsule));
   };
-  nb::object made = checked(PyCapsule_New(&self.buffer(), kName, nullptr));
-  if (PyCapsule_SetContext(made.ptr(), new Shared(self.shared)) != 0 ||
-      PyCapsule_SetDestructor(made.ptr(), destroy) != 0) {
+  nb::object capsule = checked(PyCapsule_New(&self.buffer(), kName, nullptr));
+  if (PyCapsule_SetContext(capsule.ptr(), new Shared(self.shared)) != 0 ||
+      PyCapsule_SetDestructor(capsule.ptr(), destroy) != 0) {
     throw nb::python_error();
   }
-  return made;
+  return capsule;
 }
 
 constexpr const char* kStats =
-    R"(Counters since the buffer was made and sizes at about this moment: a dict. While no call is under
-way, committed_steps = resident_steps + excess_steps + evicted_steps + pending_steps.
+    R"(A dict of counters since the buffer was made, and of sizes at about this moment. While no
+call is under way, committed_steps = resident_steps + excess_steps + evicted_steps + pending_steps.
 
 committed_steps: steps appended.
 evicted_steps: steps removed to keep within the capacity.
 resident_steps: steps in the buffer, at most its capacity.
 excess_steps: steps above the capacity, about to be removed.
-items: items that can be drawn; of Transitions each step is one.
-pending_steps: steps appended whose window is not complete, or not looked at yet.
+items: items that can be drawn; with Transitions each resident step is an item.
+pending_steps: steps appended whose window is not complete, or that no call has looked at yet.
 sampled_items: items drawn.
 sampled_batches: batches drawn.
 applied_updates: priorities that update_priorities set.
 stale_updates: priorities for items that were gone.
 outdated_items: items in the buffer that are more than max_staleness versions behind, so not drawn.
-ever_outdated_items: items that became outdated before they were drawn too often or removed.
+ever_outdated_items: items that became outdated while they could still be drawn.
 version: the last set_version.
 writers: writers open now.
-queued_chunks: chunks of memory with appended steps not looked at yet.
+queued_chunks: chunks of memory with appended steps that no call has looked at yet.
 retired_pinned: evicted chunks from which a sample still copies.
 chunks: chunks in total.
 chunks_touched: chunks ever used.
@@ -111,24 +111,24 @@ closed_chunks: chunks filled.
 writer_ingests: times a writer took a shard's lock to make room itself.
 guests: processes attached to the buffer.
 dead_guest_steps: steps taken from attached processes after their death.
-cut_episodes: episodes that ended as truncated as their process died.
+cut_episodes: episodes that ended as truncated because their process died.
 unsaved_steps: steps appended that the newest save does not have; all of them if there was none.
-samples_per_insert: sampled_items / committed_steps, a float; 0 before the first.
+samples_per_insert: sampled_items / committed_steps, a float; 0 before the first step.
 limiter: the rate limiter's state, a sentence.
 writers_for_chunk: waits of appends for memory, a dict as below.
 writers_for_limiter: waits of appends for the rate limiter, likewise.
 samplers_for_items: waits of samples for enough items, likewise.
 samplers_for_limiter: waits of samples for the ratio of samples to inserts, likewise.
 
-The dicts of waits; a call that waits is one wait, of append_episode and of vector writers each step
-that does:
+The dicts of waits. A call that waits counts as one wait; in append_episode and in vector writers
+each step that waits does:
 
 waits: waits that have ended.
 timeouts: ended waits that ran out of time; with timeout=0 as well.
 stops: ended waits that an exception of a signal handler (KeyboardInterrupt) or the close of a
 prefetcher ended.
 waiting_now: calls that wait now.
-waiting_for: seconds since when somebody has been waiting without a break; 0 if nobody is.
+waiting_for: seconds for which at least one call has been waiting without a break; 0 if none waits.
 total: seconds of all waits that have ended.
 longest: seconds of the longest wait that has ended.
 
@@ -146,14 +146,14 @@ constexpr const char* kDoc =
 Every method but `restore` may be called from any thread, of Python and of C++, at once. Writers,
 samplers and prefetchers keep the buffer alive. `with` closes it.
 
-It works in the process that made it alone: in a forked child every call of it, its writers,
+It works only in the process that made it: in a forked child every call of the buffer, its writers,
 samplers and prefetchers that reads or changes what is in the buffer raises RuntimeError, and so does
-giving it to another process. Other processes attach to it: see `share`. pickle and copy make another
-buffer with the same items.)";
+giving the buffer to another process. Other processes attach to it: see `share`. pickle and copy
+make another buffer with the same items.)";
 
 constexpr const char* kSelector =
-    R"(One selector of a buffer, which it keeps alive: the weights by which items are drawn; made by
-ReplayBuffer.selector. Any thread.)";
+    R"(One selector of a buffer, which keeps the weights by which items are drawn; made by
+ReplayBuffer.selector. The handle keeps the buffer alive. Any thread may call it.)";
 
 constexpr const char* kInit =
     R"(capacity_steps: steps guaranteed resident; a full buffer holds exactly this many. With sequences at
@@ -165,35 +165,36 @@ remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
 max_times_sampled: draws after which an item is not drawn any more; 0: no limit. A Queue needs one.
 max_staleness: versions of the policy (`Schema.version`, which it needs) that an item may be behind
-  `set_version`: beyond them no sampler or selector draws it any more, and it leaves before others.
-  None: any. The rate limiter counts what can be drawn.
+  `set_version`: no sampler or selector draws an item that is more behind, and the item leaves before
+  others. None: no bound. The rate limiter counts the items that can be drawn.
 episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps
   steps of an episode, in 8 to 16 bytes of address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
-chunk_steps: rows per chunk; 0 chooses. shards: parts with a lock each, 1 to 256; 0 chooses.
-key_tag: tag of the buffer's keys, 0 to 4095, so that others are refused; None takes one at
-  random, 1 to 4095.
+chunk_steps: rows per chunk. shards: parts with a lock each, 1 to 256. 0 lets the buffer choose.
+key_tag: a number in each of the buffer's keys, 0 to 4095, by which it refuses keys of buffers with
+  another tag; None takes one at random, 1 to 4095.
 storage: None keeps steps in memory. The path of a directory on a local disk keeps them in a mapped
   file there, for buffers larger than memory; the file has no name and goes with the buffer. OSError
   if there is no such directory.
 
 Address space is reserved for everything, memory taken as steps arrive. ValueError naming the
-option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError;
-OSError if the file or the room for it cannot be had.)";
+option, its value and what is allowed; TypeError for an option of the wrong kind; MemoryError if the
+system refuses the memory; OSError if it refuses the file or the disk space.)";
 
 constexpr const char* kCapsule =
-    R"(The C++ buffer, for C++ threads that share it: a PyCapsule named
-"reprise::ReplayBuffer " and the version, of a reprise::ReplayBuffer*, which it keeps alive. For
-extension modules built with the same version and compiler; C++'s rules hold for what they call,
-and no call may be under way beside `restore`.)";
+    R"(The C++ buffer, for C++ threads that share it: a PyCapsule of a reprise::ReplayBuffer*, named
+"reprise::ReplayBuffer " and the version, which keeps the buffer alive. For extension modules built
+with the same version and compiler; C++'s rules hold for what they call, and none of their calls may
+be under way beside `restore`.)";
 
 }  // namespace
 
-const unsigned& Origin::forks() noexcept {
-  static unsigned count = 0;
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+unsigned Origin::fork_depth() noexcept {
+  static unsigned depth = 0;
+  // Runs once, in the first call. From then on each child adds 1 to its own copy as it begins.
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++depth; });
   static_cast<void>(registered);
-  return count;
+  return depth;
 }
 
 void Origin::check_open(const char* call, unsigned expected_count) {
@@ -211,7 +212,7 @@ void Origin::refuse_beside_restore(const char* call) {
 }
 
 InUse Origin::restoring() {
-  const unsigned others = calls_ - 1;
+  const unsigned others = calls_ - 1;  // `restore` itself is one of the calls under way.
   if (others != 0) {
     fail<std::logic_error>("ReplayBuffer.restore: ", others,
                            others == 1 ? " other call" : " other calls",
@@ -242,7 +243,7 @@ void bind_buffer(nb::module_& module) {
   bind_selector(type, selector);
   selector
       .property<&options_of<SelectorObject>>("options", "dict[str, Any]",
-                                             "Those of the buffer, as ReplayBuffer.options.")
+                                             "The buffer's options, as ReplayBuffer.options.")
       .add(module);
   bind_episodes(module, type);
   bind_writer(module);
@@ -265,10 +266,10 @@ void bind_buffer(nb::module_& module) {
       .property<&ReplayBuffer::version>("version", "The last `set_version`; 0 before the first.")
       .method<&set_version>(
           "set_version",
-          R"(Tells the version of the policy that the learner has, from which max_staleness is counted. It never
-falls: a lower one changes nothing. Once the call has returned, no draw that begins gives an item
-that it made outdated; what was drawn before may, such as batches of a Prefetcher. ValueError for a
-version below 0, and for a schema without a version.)",
+          R"(Tells the buffer the version of the learner's policy, from which max_staleness is counted. The
+version never falls: a lower one changes nothing. No draw that begins after this call gives an item
+that the call made outdated; batches drawn before, such as a Prefetcher's, may still have such
+items. ValueError for a version below 0, and for a schema without a version.)",
           arg("version"))
       .method<&close>(
           "close",

@@ -21,8 +21,8 @@ namespace reprise::python {
 /// A buffer of this process.
 class SharedBuffer final : public AnyBuffer {
  public:
-  explicit SharedBuffer(ReplayBuffer made)
-      : AnyBuffer(made.schema(), made.options().window), buffer(std::move(made)) {}
+  explicit SharedBuffer(ReplayBuffer given)
+      : AnyBuffer(given.schema(), given.options().window), buffer(std::move(given)) {}
   ~SharedBuffer() override { buffer.close(); }
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
@@ -54,7 +54,7 @@ class BatchPool;
 
 /// reprise.ReplayBuffer: shares its buffer with the objects made of it.
 struct BufferObject {
-  explicit BufferObject(std::shared_ptr<SharedBuffer> made) : shared(std::move(made)) {}
+  explicit BufferObject(std::shared_ptr<SharedBuffer> owned) : shared(std::move(owned)) {}
 
   [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
   [[nodiscard]] ReplayBuffer& buffer() const noexcept { return shared->buffer; }
@@ -74,8 +74,7 @@ void bind_vector_writer(nb::module_& module);
 void bind_sampler(nb::module_& module);
 void bind_prefetcher(nb::module_& module);
 void bind_mirror(nb::module_& module);
-/// Each of these adds calls to ReplayBuffer and to Guest, and calls that draw to SelectorHandle
-/// too.
+/// Each of these adds calls to ReplayBuffer and to Guest; those that draw also to SelectorHandle.
 template <class Self>
 void add_writer(Type<Self>& type);
 template <class Self>
@@ -135,7 +134,7 @@ void bind_checkpoints(nb::module_& module, Type<BufferObject>& type);
 class UserMemory final : public std::pmr::memory_resource {
  public:
   explicit UserMemory(const Allocator& allocator)
-      : allocator_(nb::borrow(allocator)), argument_(allocator.what) {}
+      : allocator_(nb::borrow(allocator)), argument_(allocator.argument) {}
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
   ~UserMemory() override = default;
@@ -156,40 +155,40 @@ class UserMemory final : public std::pmr::memory_resource {
 /// next ones reuse. Needs the GIL.
 class BatchPool {
  public:
-  /// Without an allocator the memory is of the heap.
+  /// Without an allocator the memory comes from the heap.
   BatchPool(const AnyBuffer& origin, const Allocator& allocator, bool unique = false)
       : BatchPool(origin.schema(), origin.shared_table, origin.window, allocator, unique) {}
-  BatchPool(Schema of, std::shared_ptr<const FieldTable> fields, const Window& items,
-            const Allocator& allocator, bool unique);
+  BatchPool(Schema batch_schema, std::shared_ptr<const FieldTable> fields,
+            const Window& batch_window, const Allocator& allocator, bool unique);
 
   const Schema schema;
   const std::shared_ptr<const FieldTable> table;
   const Window window;
   const bool has_returns;
   const bool unique_frames;
-  const bool crosses_episodes;   ///< Whether items go on across ends of episodes.
+  const bool crosses_episodes;   ///< Whether windows cross ends of episodes.
   const std::size_t steps;       ///< The T of sequences, or 0.
   const std::size_t full_steps;  ///< Steps of an item that was not cut short: T, or n_step.
   const std::size_t stack;       ///< Frames in a stack.
 
-  /// A batch with room for n items, or for more unless it has to be exactly n.
+  /// A batch with room for at least n items; if `exactly`, for n.
   [[nodiscard]] Batch take(std::size_t n, bool exactly = false);
   void give(Batch batch);
   [[nodiscard]] std::pmr::memory_resource* memory() const noexcept { return memory_.get(); }
 
  private:
   /// A learner holds one batch while the next one is drawn, and prefetching needs a few more.
-  static constexpr std::size_t kSpare = 4;
+  static constexpr std::size_t kMaxSpare = 4;
   std::unique_ptr<UserMemory> memory_;  ///< Null for the heap. It outlives the batches.
   std::vector<Batch> spare_;
 };
 
-/// reprise.Batch: named arrays over the first n items of a batch that it owns. Each array keeps it
-/// alive; its memory goes back to the pool when the last of them is gone.
+/// reprise.Batch: named arrays over the first n items of a batch that it owns. Each array keeps the
+/// BatchObject alive, whose destructor gives the batch back to the pool.
 class BatchObject {
  public:
-  BatchObject(std::shared_ptr<BatchPool> from, Batch made, std::size_t items)
-      : n(items), batch(std::move(made)), pool(std::move(from)) {}
+  BatchObject(std::shared_ptr<BatchPool> owner, Batch filled, std::size_t items)
+      : n(items), batch(std::move(filled)), pool(std::move(owner)) {}
   ~BatchObject() { pool->give(std::move(batch)); }
   BatchObject(const BatchObject&) = delete;
   BatchObject& operator=(const BatchObject&) = delete;

@@ -41,14 +41,14 @@ class Progress {
 
   void operator()(const SaveProgress& progress) {
     const nb::gil_scoped_acquire acquired;
-    const Progress* const before = std::exchange(current, this);
+    const Progress* const caller = std::exchange(current, this);
     try {
       function_(named_tuple("SaveProgress", progress));
     } catch (...) {
-      // The save's threads pass on another exception, because this one, of Python, needs the GIL.
+      // The save's threads pass on a C++ exception instead: one of Python needs the GIL.
       raised_ = std::current_exception();
     }
-    current = before;
+    current = caller;
     if (raised_) {
       throw std::runtime_error("the progress function raised");
     }
@@ -68,8 +68,8 @@ class Progress {
 
   const SharedBuffer& buffer_;
   nb::object function_;
-  /// The Progress in whose function this save was called, or null. That function waits while this
-  /// save reports progress.
+  /// The Progress in whose function this save was called, or null. That function waits for this
+  /// save, so its Progress outlives this one.
   const Progress* const outer_ = current;
   std::exception_ptr raised_;
 };
@@ -87,32 +87,34 @@ void read_samplers(const SharedBuffer& buffer, nb::handle given, ReadSamplers& r
   }
   check_kind(PySequence_Check(given.ptr()) != 0, given, "ReplayBuffer.save: samplers",
              "a sequence of Samplers");
-  for (const nb::handle one : nb::tuple(given)) {
-    if (!nb::isinstance<SamplerObject>(one)) {
-      fail<WrongKind>("ReplayBuffer.save: samplers has ", repr_of(one), "; allowed: Samplers");
+  for (const nb::handle object : nb::tuple(given)) {
+    if (!nb::isinstance<SamplerObject>(object)) {
+      fail<WrongKind>("ReplayBuffer.save: samplers has ", repr_of(object), "; allowed: Samplers");
     }
-    const std::string what = "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size());
-    if (&self_of<SamplerObject>(one.ptr()).origin() != &buffer) {
-      throw std::invalid_argument(what + "] is of another buffer; allowed: of this one");
+    const std::string element =
+        "ReplayBuffer.save: samplers[" + std::to_string(read.kept.size()) + "]";
+    if (&self_of<SamplerObject>(object.ptr()).origin() != &buffer) {
+      throw std::invalid_argument(element + " is of another buffer; allowed: of this one");
     }
-    const auto duplicate = std::find_if(read.kept.begin(), read.kept.end(),
-                                        [one](const nb::object& other) { return other.is(one); });
+    const auto duplicate =
+        std::find_if(read.kept.begin(), read.kept.end(),
+                     [object](const nb::object& earlier) { return earlier.is(object); });
     if (duplicate != read.kept.end()) {
-      fail(what, "] is samplers[", duplicate - read.kept.begin(), "] too; allowed: each once");
+      fail(element, " is samplers[", duplicate - read.kept.begin(), "] too; allowed: each once");
     }
-    read.kept.push_back(nb::borrow(one));
+    read.kept.push_back(nb::borrow(object));
   }
-  for (const nb::object& one : read.kept) {
-    auto& sampler = self_of<SamplerObject>(one.ptr());
+  for (const nb::object& object : read.kept) {
+    auto& sampler = self_of<SamplerObject>(object.ptr());
     read.in_use.emplace_back(sampler.in_use(), "Sampler");
     read.samplers.push_back(&std::get<Sampler>(sampler.sampler()));
   }
 }
 
 /// The attachments as a dict. They may be large, so they are copied and released without the GIL.
-nb::dict dict_of(Attachments& attached) {
-  nb::dict made;
-  for (auto& [name, bytes] : attached) {
+nb::dict dict_of(Attachments& attachments) {
+  nb::dict by_name;
+  for (auto& [name, bytes] : attachments) {
     const nb::object object =
         checked(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size())));
     char* const to = PyBytes_AsString(object.ptr());
@@ -121,23 +123,23 @@ nb::dict dict_of(Attachments& attached) {
       std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(to));
       bytes = {};
     }
-    made[name.c_str()] = object;
+    by_name[name.c_str()] = object;
   }
-  return made;
+  return by_name;
 }
 
 /// Converts the skipped checkpoints to a list, and warns of each.
 nb::list list_of(const std::vector<SkippedCheckpoint>& skipped) {
-  nb::list made;
-  for (const SkippedCheckpoint& one : skipped) {
-    made.append(vocabulary("SkippedCheckpoint")(one.manifest, object_of(one.error)));
-    const nb::str text = text_of("checkpoint " + std::to_string(one.manifest) +
-                                 " is damaged, an older one was loaded: " + one.error.what());
-    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text.ptr()) != 0) {
+  nb::list list;
+  for (const auto& [manifest, error] : skipped) {
+    list.append(vocabulary("SkippedCheckpoint")(manifest, object_of(error)));
+    const nb::str text = text_of("checkpoint " + std::to_string(manifest) +
+                                 " is damaged, an older one was loaded: " + error.what());
+    if (PyErr_WarnFormat(PyExc_RuntimeWarning, /*stack_level=*/1, "%U", text.ptr()) != 0) {
       throw nb::python_error();
     }
   }
-  return made;
+  return list;
 }
 
 nb::object save(BufferObject& self, const std::filesystem::path& directory, int compression,
@@ -189,6 +191,8 @@ nb::object load(const std::filesystem::path& directory, const Storage& storage) 
   return vocabulary("LoadResult")(buffer, list_of(loaded->skipped), dict_of(loaded->attachments));
 }
 
+/// Replaces what is in the buffer. `restore_count` tells the objects made before that they are of
+/// the old contents; it rises before `list_of` warns, because a warning may raise.
 nb::object restore(BufferObject& self, const std::filesystem::path& directory) {
   const InUse restoring = self.shared->restoring();
   RestoreResult restored;
@@ -199,7 +203,6 @@ nb::object restore(BufferObject& self, const std::filesystem::path& directory) {
   return vocabulary("RestoreResult")(list_of(restored.skipped), dict_of(restored.attachments));
 }
 
-/// reprise.Autosave.
 class AutosaveObject {
  public:
   AutosaveObject(std::shared_ptr<SharedBuffer> buffer, std::unique_ptr<Autosave> autosave)
@@ -219,7 +222,7 @@ class AutosaveObject {
 
  private:
   const std::shared_ptr<SharedBuffer> buffer_;
-  std::optional<SharedBuffer::Call> under_way_;  ///< So `restore` cannot run meanwhile.
+  std::optional<SharedBuffer::Call> under_way_;  ///< Keeps `restore` from running meanwhile.
   const std::shared_ptr<Autosave> autosave_;
   OwnThread thread_;
 };
@@ -247,10 +250,10 @@ constexpr const char* kAutosaveDoc =
     with replay.autosave("checkpoints", every=2.0) as autosave:
         train()
 
-A thread that never takes the GIL saves, until the block ends or `close`, and then once more.
-`replay.stats()["unsaved_steps"]` says how many steps a crash would lose at this moment. A save that
-fails, for example because the disk is full, leaves the earlier checkpoints as they were and is
-tried again; `status()` says why. `restore` raises RuntimeError meanwhile.)";
+A thread that never takes the GIL saves, until the block ends or `close` is called, and then once
+more. `replay.stats()["unsaved_steps"]` says how many steps a crash would lose at this moment. A
+save that fails, for example because the disk is full, leaves the earlier checkpoints as they were
+and is tried again; `status()` says why it failed. `restore` raises RuntimeError until `close`.)";
 
 constexpr const char* kAutosave =
     R"(Saves the buffer to a directory every few seconds while it is used, as `save` does: an Autosave.
@@ -277,19 +280,20 @@ progress: called with a SaveProgress after each chunk written, from any thread; 
   the save and is raised here. It cannot save the buffer: RuntimeError.
 samplers: whose random generators are saved too, for ReplayBuffer.sampler(resume=...).
 attachments: data of your own by name, such as a learner's parameters: bytes, contiguous arrays or
-  anything else with the buffer protocol. They are in the checkpoint, or there is none.
+  anything else with the buffer protocol. A checkpoint has them all, or is not made.
 bytes_per_second: the pace, in bytes of steps before compression; 0: as fast as it can. With
-  100_000_000 samples of large rows are hardly slower meanwhile; more chunks may be evicted before
-  their turn, and are left out.
+  100_000_000 samples of large rows are hardly slower meanwhile; but more chunks may be evicted
+  before they are written, and are left out.
 
-Returns a SaveResult. Once it has returned the checkpoint survives a crash; if it raises, those
-before are as they were. Writers never wait for it, samplers 1 to 2 ms per million items. One save
-at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError, ValueError.)";
+Returns a SaveResult. Once `save` has returned the checkpoint survives a crash; if it raises,
+earlier checkpoints are as they were. Writers never wait for it, samplers 1 to 2 ms per million
+items. One save at a time; the GIL is released. KeyboardInterrupt ends it. CheckpointError if the
+save fails, ValueError for an argument out of range.)";
 
 constexpr const char* kLoad =
     R"(The buffer that was saved, from the newest checkpoint of a directory that is whole. Keys from before
 the save are valid, keys from after it stale. Every checksum is compared before anything is used.
-Of a subclass too it is a plain ReplayBuffer. storage: where the steps go, as in the constructor.
+Called on a subclass, too, it makes a plain ReplayBuffer. storage: as in the constructor.
 
 Returns a LoadResult: the buffer, the damaged checkpoints that were skipped for an older one, each
 with a RuntimeWarning too, and the attachments as a dict of bytes.
@@ -303,9 +307,9 @@ index. Writers and samplers made before are closed: make new ones.
 Returns a RestoreResult: the damaged checkpoints that were skipped for an older one, each with a
 RuntimeWarning too, and the attachments as a dict of bytes.
 CheckpointError if there is no checkpoint, if all are damaged or if options differ. KeyboardInterrupt
-ends it. If it raises, the buffer is as it was; but warnings come afterwards, so that one that is
-made an error is raised with the buffer replaced. RuntimeError while another call of this buffer, its
-writers, samplers or prefetchers is under way; those that begin meanwhile raise RuntimeError too.)";
+ends it. If it raises, the buffer is as it was; but a warning that a filter turns into an error is
+raised once the buffer is replaced. RuntimeError while another call of this buffer, its writers,
+samplers or prefetchers is under way; calls that begin meanwhile raise RuntimeError too.)";
 
 }  // namespace
 

@@ -7,11 +7,11 @@
 namespace reprise::python {
 namespace {
 
-constexpr std::chrono::nanoseconds kUsual = std::chrono::seconds(10);
+constexpr std::chrono::nanoseconds kDefaultTimeout = std::chrono::seconds(10);
 
 constexpr const char* kDoc =
-    R"(A replay buffer that another process of this machine has, the host, which shares it
-(ReplayBuffer.share); reprise.attach is a name for it.
+    R"(The replay buffer of another process of this machine, the host, which shares the buffer
+(ReplayBuffer.share); reprise.attach is another name for this class.
 
     guest = reprise.attach(address)                # In a child, by any start method.
     with guest.writer() as writer:                 # Or guest.vector_writer(envs).
@@ -23,21 +23,21 @@ constexpr const char* kDoc =
 Its writers, samplers and prefetchers are of the same classes as those of the buffer, with the same
 calls, but each has a connection of its own. What differs:
 
-An append that returns means that the step will be in the buffer, whatever becomes of this process,
-unless the host ends before it has taken it, some milliseconds later. A writer may be
-`ring_steps` steps ahead of the buffer, a number of the host's; then an append waits.
+Once an append returns, its step will be in the buffer, whatever becomes of this process, unless the
+host ends before it takes the step, some milliseconds later. A writer may be `ring_steps` steps
+ahead of the buffer, a number that the host sets (ReplayBuffer.share); then an append waits.
 Writer.episode_id counts the writer's own episodes. A sampler's batches are copied once more, from
 memory that host and guest share.
 
-Once the host has ended its block, closed the buffer or died, calls raise Closed, and waits end with
-it; priorities that are set then count as stale. Any thread may call it. It works in the process that
-attached: RuntimeError in a forked child, which attaches by itself.)";
+Once the host has ended its block, closed the buffer or died, calls raise Closed, as do calls that
+wait; priorities that are set then count as stale. Any thread may call a guest. It works only in the
+process that attached: RuntimeError in a forked child, which has to attach by itself.)";
 
 constexpr const char* kInit =
-    R"(address: of the host, as ReplayBuffer.share gives it. timeout: seconds that it may take until a
-host listens there and answers.
-OSError if none does; RuntimeError with the reason if the host refuses this process, for example one
-of another version of reprise.)";
+    R"(address: of the host, as ReplayBuffer.share gives it. timeout: seconds within which a host
+has to listen there and answer.
+OSError if no host does; RuntimeError with the reason if the host refuses this process, for example
+because it has another version of reprise.)";
 
 void make(GuestObject* place, const std::string& address, std::chrono::nanoseconds timeout) {
   const AttachOptions options{.timeout = timeout, .hook = &HostHook::instance()};
@@ -65,7 +65,7 @@ void close(GuestObject& self) {
 
 void bind_guest(nb::module_& module) {
   Type<GuestObject> type("Guest", kDoc);
-  type.constructor<&make>(kInit, arg("address"), arg("timeout", kUsual));
+  type.constructor<&make>(kInit, arg("address"), arg("timeout", kDefaultTimeout));
   add_writer(type);
   add_vector_writer(type);
   add_sampler(type);

@@ -14,7 +14,7 @@ inline constexpr auto members_of<SelectorTotals> =
 namespace {
 
 nb::object selector(BufferObject& self, std::size_t place) {
-  static_cast<void>(self.buffer().selector(place));
+  static_cast<void>(self.buffer().selector(place));  // Throws if there is no such selector.
   return make_object<SelectorObject>(self.shared, place);
 }
 
@@ -27,10 +27,10 @@ nb::object update(SelectorObject& self, CallName call, const Keys& keys,
 
 nb::object priorities(SelectorObject& self, const Keys& given) {
   const std::vector<ItemKey> keys = copy_of(given);
-  nb::object made = empty_array(DType::F32, {{keys.size()}});
-  const std::span into(reinterpret_cast<float*>(Array(made).data()), keys.size());
-  without_gil([&] { self.core().priorities(keys, into); });
-  return made;
+  nb::object array = empty_array(DType::F32, {{keys.size()}});
+  const std::span priorities(reinterpret_cast<float*>(Array(array).data()), keys.size());
+  without_gil([&] { self.core().priorities(keys, priorities); });
+  return array;
 }
 
 nb::object totals(SelectorObject& self) {
@@ -47,6 +47,7 @@ struct EpisodesObject {
 };
 
 nb::object episodes(nb::handle self) {
+  // Throws if the buffer has no index of episodes.
   static_cast<void>(self_of<BufferObject>(self.ptr()).buffer().episodes());
   return make_object<EpisodesObject>(nb::borrow(self));
 }
@@ -66,14 +67,15 @@ nb::object update_episode(EpisodesObject& self, std::uint64_t episode, std::uint
 
 nb::object sums(EpisodesObject& self, const Keys& given, std::size_t selector) {
   const std::vector<ItemKey> keys = copy_of(given);
-  const std::array<nb::object, 2> made{empty_array(DType::F64, {{keys.size()}}),
-                                       empty_array(DType::F64, {{keys.size()}})};
-  const auto into = [&](std::size_t i) {
-    return std::span(reinterpret_cast<double*>(Array(made[i]).data()), keys.size());
+  const nb::object after = empty_array(DType::F64, {{keys.size()}});
+  const nb::object totals = empty_array(DType::F64, {{keys.size()}});
+  const auto numbers_of = [&](const nb::object& array) {
+    return std::span(reinterpret_cast<double*>(Array(array).data()), keys.size());
   };
-  without_gil(
-      [&, after = into(0), totals = into(1)] { self.core().sums(keys, after, totals, selector); });
-  return nb::make_tuple(made[0], made[1]);
+  without_gil([&, to_after = numbers_of(after), to_totals = numbers_of(totals)] {
+    self.core().sums(keys, to_after, to_totals, selector);
+  });
+  return nb::make_tuple(after, totals);
 }
 
 nb::object gather(EpisodesObject& self, std::uint64_t episode, std::uint64_t position,
@@ -87,8 +89,8 @@ nb::object gather(EpisodesObject& self, std::uint64_t episode, std::uint64_t pos
 void bind_selector(Type<BufferObject>& type, Type<SelectorObject>& handle) {
   type.method<&selector>(
       "selector", "SelectorHandle",
-      R"(One of the buffer's selectors by its place: draws by it, and the priorities that it keeps.
-ValueError for an unknown one.)",
+      R"(A handle for one of the buffer's selectors, by its place: for draws by the selector, and
+for the priorities that it keeps. ValueError for a place without a selector.)",
       arg("place", 0U));
   handle
       .method<&update>(
@@ -97,16 +99,16 @@ ValueError for an unknown one.)",
           arg("keys"), arg("priorities"))
       .method<&priorities>(
           "priorities", "NDArray[np.float32]",
-          R"(The present priorities of the items with these keys, float32 [n]: to set them again changes no
-weight. NaN for an item that is gone or was drawn as often as max_times_sampled allows. Errors as
-`update`.)",
+          R"(The present priorities of the items with these keys, float32 [n]; setting the same
+priorities changes no weight. NaN for an item that is gone or was drawn as often as
+max_times_sampled allows. Errors as `update`.)",
           arg("keys"))
       .method<&totals>(
           "totals", "dict[str, float]",
-          R"(Sums over the items: a dict. weight: the sum of their weights; an item of weight w is drawn with
-probability w / weight. largest: the largest weight (of RankBased and MaxHeap the largest priority,
-of MinHeap the largest ever, of Fifo and Lifo 0; RankBased, Recency and Mixture weigh in a unit that
-changes from draw to draw). items: items that can be drawn.)")
+          R"(A dict of sums over the items. weight: the sum of their weights; an item of weight w is drawn with
+probability w / weight. largest: the largest weight (for RankBased and MaxHeap the largest priority,
+for MinHeap the largest that there ever was, for Fifo and Lifo 0). items: items that can be drawn.
+RankBased, Recency and Mixture give weights in a unit that changes from draw to draw.)")
       .method<&SelectorHandle::set_alpha, true>(
           "set_alpha",
           R"(Sets the exponent of a Proportional, LossAdjusted or Mixture selector, 0 to 8: every weight w
@@ -115,18 +117,19 @@ selector, an alpha out of range, or a present alpha of 0.)",
           arg("alpha"))
       .method<&SelectorHandle::alpha>(
           "alpha",
-          R"(The present exponent, if the selector has one: that of `options`, or what `set_alpha` made of it,
-before a checkpoint was saved too. ValueError for another selector.)")
+          R"(The present exponent: the one in `options`, or the one of the last `set_alpha`, also if
+that came before a checkpoint was saved. ValueError for a selector without an exponent.)")
       .method<&SelectorHandle::decay, true>(
           "decay",
           R"(Multiplies the weight of every item of a Proportional, LossAdjusted or Mixture selector by a factor
-above 0 and at most 1; weights, not priorities: a factor of x^alpha is one of x on priorities.
-O(items): about a millisecond per million.)",
+above 0 and at most 1. It is the weights that are multiplied: to multiply priorities by x, give
+x^alpha. O(items): about a millisecond per million.)",
           arg("factor"))
       .method<&SelectorHandle::reset, true>(
           "reset",
-          R"(Gives every item this priority, as `update` of all keys would. O(items). `stats` counts none. The
-highest priority ever seen stays: with initial "highest_seen" new items may weigh more.)",
+          R"(Gives every item this priority, as `update` of all keys would, but `stats` counts no
+update. O(items). The highest priority ever seen stays: with initial "highest_seen" new items may
+weigh more.)",
           arg("priority", 1.0F));
 }
 
@@ -135,12 +138,12 @@ void bind_episodes(nb::module_& module, Type<BufferObject>& type) {
                          R"(Items by episode and position. RuntimeError without episode_index.)");
   Type<EpisodesObject>(
       "Episodes",
-      R"(The items of a buffer by episode and position, which are those of Batch.episode_ids and positions,
-or of Writer.episode_id; made by ReplayBuffer.episodes. It keeps the buffer alive. Any thread.)")
+      R"(The items of a buffer by episode and position, as Batch.episode_ids and positions give them, or
+Writer.episode_id; made by ReplayBuffer.episodes. It keeps the buffer alive. Any thread may call it.)")
       .method<&find>(
           "find", "int | None",
-          R"(The key of the item that begins with a step, as an int; None if no item does, if it is gone, or not
-decided yet.)",
+          R"(The key of the item that begins with a step, as an int; None if no item begins there,
+or if the item is gone, or its window is not complete yet.)",
           arg("episode"), arg("position"))
       .method<&update_episode>(
           "update_priorities", "UpdateResult",
@@ -151,21 +154,21 @@ ReplayBuffer.update_priorities, and ValueError for an unknown selector.)",
       .method<&gather>(
           "gather", "Batch",
           R"(ReplayBuffer.gather of the items that begin with `steps` consecutive steps of an episode, from a
-position on. An item that `find` would not find is marked as gone and has a stale key.)",
+position on. An item for which `find` would give None is marked as gone and has a stale key.)",
           arg("episode"), arg("position"), arg("steps"))
       .method<&sums>(
           "sums", "tuple[NDArray[np.float64], NDArray[np.float64]]",
           R"(Weights added up over the episode of each of these items, float64 [n] twice: of the items after
 it, and of all of its episode. Weights are those of the selector with this place: with
-Proportional(alpha=1, epsilon=0) the priorities. They are of the present items, never drifting: what
-is gone, exhausted or not decided yet adds nothing, nor does what lies beyond a hole of `chunk_steps`
-steps that a remover other than Fifo has taken out of the episode. NaN for an item that is gone.
+Proportional(alpha=1, epsilon=0) the priorities. The sums never drift: they are of the items that
+can be drawn now. Items beyond a hole of `chunk_steps` steps, which a remover other than Fifo may
+have taken out of the episode, add nothing. NaN for an item that is gone.
 ValueError for a key of another buffer, or a selector that does not draw by weight alone.)",
           arg("keys"), arg("selector", 0U))
       .method<&Episodes::remove, true>(
           "remove",
-          R"(Removes all items of an episode that are decided, as ReplayBuffer.remove. Returns how many there
-were.)",
+          R"(Removes all items of an episode whose windows are complete, as ReplayBuffer.remove.
+Returns how many there were.)",
           arg("episode"))
       .add(module);
 }

@@ -16,10 +16,10 @@ constexpr const char* kDoc =
     R"(Gives items goals that their episode did achieve; made by ReplayBuffer.hindsight.
 
 Hindsight experience replay (Andrychowicz et al., 2017): rewards under the new goals are the
-caller's to compute, over the whole batch. It reaches the steps of the episode that are in the
-buffer, and the observation after each. An episode is followed to the first of its chunks
-(chunk_steps) that has left. One thread at a time may use it (RuntimeError otherwise); any number of
-them beside writers, samplers and updates.)";
+caller's to compute, over the whole batch. Goals come from the steps of the episode that are in the
+buffer, and from the observation after each; an episode is followed up to the first of its chunks
+(chunk_steps) that has left. One thread at a time may use a Hindsight (RuntimeError otherwise); any
+number of them work beside writers, samplers and updates.)";
 
 constexpr const char* kRelabel =
     R"(Picks, for a share of the items, another observation of their episode, and writes what it achieved
@@ -34,20 +34,18 @@ TypeError and ValueError for arrays that do not fit, before anything is changed;
 key of another buffer; Closed after `restore` of the buffer: make another one.)";
 
 constexpr const char* kMake =
-    R"(What gives items goals that their episodes achieved (HER): see Hindsight.
-
-It reaches the steps of the episode that are in the buffer.
+    R"(A Hindsight, which gives items goals that their episodes achieved (HER).
 
 achieved: the observation that says what a step achieved; with frame stacks its newest frame.
 goal: 'future', one of the later observations of the item's episode, each as likely as the others;
   'final', the last one; 'episode', any but that of the item's own step.
-share: of items that get another goal, 0 to 1. k replays with another goal for each with its own,
-  in the paper's words, are k / (k + 1).
+share: of the items, 0 to 1, that get another goal. The paper's k replays with another goal for each
+  replay with its own goal are a share of k / (k + 1).
 seed: start of its own random numbers.
-ValueError for another field, a share out of range, and a window other than Transitions of n_step 1:
-the return of several steps would have to be made anew.)";
+ValueError for a field that is no observation, a share out of range, and a window other than
+Transitions of n_step 1: the return of several steps would have to be made anew.)";
 
-/// An array over the memory of an array or tensor; None where numpy would have to copy.
+/// An array over the memory of an array or tensor; null where numpy would have to copy.
 nb::object array_over(nb::handle given) {
   if (is_array(given)) {
     return nb::borrow(given);
@@ -55,11 +53,11 @@ nb::object array_over(nb::handle given) {
   if (!nb::hasattr(given, "data_ptr")) {
     return {};
   }
-  nb::object made = array_of(given, "goals");
+  nb::object array = array_of(given, "goals");
   const auto data_pointer = nb::cast<std::uintptr_t>(given.attr("data_ptr")());
-  const Array read(made);
+  const Array read(array);
   const bool shares = reinterpret_cast<std::uintptr_t>(read.data()) == data_pointer;
-  return shares || read.size() == 0 ? made : nb::object();
+  return shares || read.size() == 0 ? array : nb::object();
 }
 
 /// reprise.Hindsight: gives items goals of their own episode.
@@ -76,9 +74,7 @@ class HindsightObject {
   std::vector<std::size_t> shape_;  ///< The shape of one goal.
   DType type_;
   Hindsight hindsight_;
-  /// `SharedBuffer::restore_count` when `hindsight_` was made, which can only read the buffer of
-  /// then.
-  unsigned restore_count_;
+  unsigned restore_count_;  ///< `SharedBuffer::restore_count` when `hindsight_` was made.
   bool in_use_ = false;
 };
 
@@ -98,14 +94,14 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
   const std::vector<ItemKey> keys = copy_of(given_keys);
   std::vector<std::size_t> shape = shape_;
   shape.insert(shape.begin(), keys.size());
-  const ArgumentName what(call.text, "goals");
-  const auto refuse = [&](const std::string& instead) {
-    fail(what, ": expected a writable, contiguous array, ", described(name_of(type_), shape),
-         "; given ", instead);
+  const ArgumentName argument(call.text, "goals");
+  const auto refuse = [&](const std::string& description) {
+    fail(argument, ": expected a writable, contiguous array, ", described(name_of(type_), shape),
+         "; given ", description);
   };
   const nb::object array = array_over(given);
   if (!array.is_valid()) {
-    fail<WrongKind>(what, ": expected an array or a tensor on the CPU, ",
+    fail<WrongKind>(argument, ": expected an array or a tensor on the CPU, ",
                     described(name_of(type_), shape), "; given ", python_type_name(given));
   }
   const Array goals(array);
@@ -115,13 +111,14 @@ nb::object HindsightObject::relabel(CallName call, const Keys& given_keys, Array
   if (!goals.plain() || !goals.writable()) {
     refuse(goals.plain() ? "one that is read only" : "one that is not contiguous");
   }
-  nb::object made = empty_array(DType::I32, {{keys.size()}});
-  // Both are written without the GIL: `made` is not shared yet, and callers leave `goals` alone.
+  nb::object steps_ahead = empty_array(DType::I32, {{keys.size()}});
+  // Both arrays are written without the GIL: nobody else has `steps_ahead` yet, and callers do not
+  // use `goals` meanwhile.
   const std::span<std::byte> bytes(goals.data(), goals.size() * element_bytes(type_));
-  const std::span<std::int32_t> distances(reinterpret_cast<std::int32_t*>(Array(made).data()),
-                                          keys.size());
+  const std::span<std::int32_t> distances(
+      reinterpret_cast<std::int32_t*>(Array(steps_ahead).data()), keys.size());
   without_gil([&] { hindsight_.relabel(keys, bytes, type_, distances); });
-  return made;
+  return steps_ahead;
 }
 
 nb::object make_hindsight(BufferObject& self, CallName call, const std::string& achieved,
@@ -133,7 +130,7 @@ nb::object make_hindsight(BufferObject& self, CallName call, const std::string& 
     }
   }
   fail(ArgumentName(call.text, "achieved"), " is '", achieved,
-       "'; allowed: ", table.names(table.observations()));
+       "'; allowed: ", table.names(table.observation_mask()));
 }
 
 }  // namespace

@@ -17,29 +17,28 @@ constexpr const char* kDoc =
         workers = [context.Process(target=act, args=(address, i)) for i in range(4)]
         ...
 
-A thread that never takes the GIL serves, until the block ends, `close`, or the buffer is closed:
-then the guests' calls raise Closed. Steps that they have appended by then and that the buffer has
-room for are in it. `with` gives the address.)";
+A thread that never takes the GIL serves, until the block ends, `close` is called, or the buffer is
+closed: then the guests' calls raise Closed. Steps that guests have appended by then are in the
+buffer, as far as it has room for them. `with` gives the address.)";
 
 constexpr const char* kShare =
-    R"(Lets other processes of this machine and user attach to the buffer: a Host, whose address is for
-reprise.attach in them.
+    R"(Lets other processes of this machine and user attach to the buffer. Returns a Host, whose
+address they give to reprise.attach.
 
     with replay.share() as address:
         ...
 
 address: a path of a Unix socket, which must not exist, or '@name' for a name that is in no file
-  system and vanishes with this process; None takes one of these at random. Host.address is the
-  absolute path.
+  system and vanishes with this process; None takes a random '@name'. Host.address is the absolute
+  path.
 ring_steps: steps that each environment of a guest may be ahead of the buffer, 8 to 2**20; they do
-  not count for the rate limiter yet. None chooses: as many as take 4 MiB for each writer or vector
-  writer, within 16 and 4096.
-max_batch_bytes: most bytes of a batch that a guest asks for: each of its samplers has memory for its
-  largest one. 1 GiB holds 32,768 items of 32 KiB each. 0: guests draw no batches.
-ValueError for an address or ring_steps out of range, OSError for an address that is taken; Closed.
-See docs/processes.md.)";
+  not count for the rate limiter yet. None: as many as take 4 MiB for each writer or vector writer,
+  within 16 and 4096.
+max_batch_bytes: most bytes of a batch that a guest may ask for; each of a guest's samplers has
+  memory for its largest batch. 1 GiB holds 32,768 items of 32 KiB each. 0: guests draw no batches.
+ValueError for an address or ring_steps out of range, OSError for an address that is taken, Closed
+if the buffer is closed. See docs/processes.md.)";
 
-/// reprise.Host.
 class HostObject {
  public:
   HostObject(std::shared_ptr<SharedBuffer> buffer, std::unique_ptr<Host> host)
@@ -53,11 +52,12 @@ class HostObject {
   }
 
  private:
-  /// Serves guests in a thread. The host ends with it, and guests notice that at once.
+  /// The work of the thread, which serves guests. The work destroys the host as it ends, which the
+  /// guests notice at once.
   static std::function<void(std::stop_token)> serving(std::shared_ptr<SharedBuffer> buffer,
-                                                      std::unique_ptr<Host> made) {
+                                                      std::unique_ptr<Host> given) {
     return [buffer = std::move(buffer),
-            host = std::shared_ptr<Host>(std::move(made))](const std::stop_token& stop) mutable {
+            host = std::shared_ptr<Host>(std::move(given))](const std::stop_token& stop) mutable {
       const std::shared_ptr<Host> served = std::move(host);
       served->run(stop);
     };
@@ -93,7 +93,7 @@ void bind_host(nb::module_& module, Type<BufferObject>& type) {
       .property<&Self::address>("address",
                                 "The address for reprise.attach, in any process of this machine.")
       .method<&Self::close>(
-          "close", "Ends the thread. Raises what ended it, if the system refused it something.")
+          "close", "Ends the thread. Raises the error that ended the thread before, if one did.")
       .closes<&Self::close, &Self::entered>("str", "The address.")
       .add(module);
 }

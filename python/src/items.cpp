@@ -9,15 +9,15 @@ template <>
 inline constexpr auto members_of<UpdateResult> =
     members<&UpdateResult::applied, &UpdateResult::stale>;
 
-/// Reuses the last result, because most updates have the same and tuples are immutable.
+/// Gives the last result's tuple again if this result is equal, as most are: tuples are immutable.
 nb::object result_of(const UpdateResult& result) {
   static UpdateResult last;
-  static auto& made = *new nb::object;
-  if (!made || last.applied != result.applied || last.stale != result.stale) {
-    made = named_tuple("UpdateResult", result);
+  static auto& last_tuple = *new nb::object;
+  if (!last_tuple || last.applied != result.applied || last.stale != result.stale) {
+    last_tuple = named_tuple("UpdateResult", result);
     last = result;
   }
-  return made;
+  return last_tuple;
 }
 
 nb::object run_update(CallName call, const Keys& keys, const Priorities& priorities,
@@ -49,11 +49,12 @@ nb::object update_guest(GuestObject& self, CallName call, const Keys& keys,
   });
 }
 
-/// The values of an update: one for each key, or for sequences one for each step of its window.
+/// Reads the values of an update into `value`: one for each key, or for sequences one for each step
+/// of the item's window. Returns the array of these values.
 nb::object values_from(const char* call, nb::handle given, const FieldInfo& field,
                        const Window& window, std::size_t keys, Value& value) {
-  const ArgumentName what(call, "values");
-  nb::object array = array_of(given, what);
+  const ArgumentName argument(call, "values");
+  nb::object array = array_of(given, argument);
   const Array read(array);
   const std::size_t steps = sequence_steps(window);
   if (steps == 0 || read.shape().size() != field.spec.shape.size() + 2) {
@@ -62,8 +63,8 @@ nb::object values_from(const char* call, nb::handle given, const FieldInfo& fiel
   }
   if (static_cast<std::size_t>(read.shape()[0]) != keys ||
       static_cast<std::size_t>(read.shape()[1]) != steps) {
-    fail(what, ": expected shape (", keys, ", ", steps, ", ...), one for each key and step; given ",
-         read.described());
+    fail(argument, ": expected shape (", keys, ", ", steps,
+         ", ...), one for each key and step; given ", read.described());
   }
   nb::list shape;
   shape.append(keys * steps);
@@ -98,8 +99,8 @@ nb::object update(BufferObject& self, CallName call, const Keys& keys, const std
 }
 
 constexpr const char* kUpdate =
-    R"(Sets raw priorities, such as absolute TD errors, of the items named by keys, for the first selector;
-`selector(i).update` of a buffer does for another one, `selector` of a guest's call.
+    R"(Sets raw priorities, such as absolute TD errors, of the items named by keys, for the first selector.
+For another selector call `selector(i).update` of the buffer, or give a guest's call `selector`.
 
 keys: int64 [n], of Batch.item_keys or Batch.torch; numbers of another type are a TypeError.
 priorities: float32 [n], finite, at least 0; other numbers are converted.
@@ -107,7 +108,7 @@ Returns UpdateResult(applied, stale). The last of repeated keys wins; stale keys
 evicted, are counted and skipped.
 ValueError, before anything is changed, for shapes that differ, a priority that is NaN, infinite,
 negative or too large to be weighed, a key of another buffer.
-Both are copied before the call gives the GIL up: other threads may write to them meanwhile.)";
+Both arrays are copied before the call gives the GIL up: other threads may write to them meanwhile.)";
 
 }  // namespace
 
@@ -132,12 +133,12 @@ keys: int64 [n], of Batch.item_keys or Batch.torch. field: its name.
 values: [n, *shape], for the step with which each item begins, or, of sequences, [n, T, *shape], for
 each step of its window; those beyond an item's length are not read. Arrays, or tensors of the CPU;
 other numbers are converted.
-skip: the first so many steps of each window keep what they have, and their values are not read.
-For latents it is the window's burn_in: what was drawn for these steps may be older than what the
-item before them was given since, or earlier in this call.
-The update is of the steps: all windows that contain them show it. (Where an episode goes on in
-another chunk, up to T steps are stored in both, and each window shows those of its own chunk.) The
-later of two values for one step counts, in the order of the keys. Other threads may append, draw
+skip: how many steps at the beginning of each window keep their values; what `values` has for them
+is not read. For latents give the window's burn_in: the values drawn for these steps may be older
+than those that another item's update has given them since, or gives them earlier in this call.
+The update changes steps: all windows that contain a step show its new value. (Where an episode goes
+on in another chunk, up to T steps are stored in both, and each window shows those of its own chunk.)
+The later of two values for one step counts, in the order of the keys. Other threads may append, draw
 and update meanwhile: each value is read whole.
 Returns UpdateResult(applied, stale); stale keys, whose item is gone, are counted and skipped.
 ValueError, before anything is changed, for another field, a wrong shape, a number out of range, a
@@ -151,10 +152,10 @@ nb::object gather_batch(BufferObject& self, std::size_t n,
   if (!self.pool) {
     self.pool = std::make_shared<BatchPool>(*self.shared, Allocator());
   }
-  nb::object made = make_batch(self.pool, n);
-  Batch& batch = self_of<BatchObject>(made.ptr()).batch;
+  nb::object object = make_batch(self.pool, n);
+  Batch& batch = self_of<BatchObject>(object.ptr()).batch;
   without_gil([&] { gather(batch); });
-  return made;
+  return object;
 }
 
 namespace {
@@ -175,31 +176,33 @@ std::size_t remove(BufferObject& self, const Keys& given) {
 void bind_items(Type<BufferObject>& type) {
   type.method<&gather>(
           "gather", "Batch",
-          R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in their order, without a draw:
-no limit counts it. Where an item is gone, `lengths` and `weights` are 0 and every field is
-zeros; elsewhere weights are 1. Items drawn as often as max_times_sampled allows are there until
-they are evicted. ValueError for a key of another buffer. Other threads may append and draw.)",
+          R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in the order of the keys. It is
+no draw: neither the rate limiter nor max_times_sampled counts it. Where an item is gone, `lengths`
+and `weights` are 0 and every field is zeros; elsewhere weights are 1. Items drawn as often as
+max_times_sampled allows can be read until they are evicted. ValueError for a key of another buffer.
+Other threads may append and draw.)",
           arg("keys"))
       .method<&remove>(
           "remove",
           R"(Removes the items with these keys for good, int64 [n] of Batch.item_keys: they are not drawn,
-found or read any more. Their steps stay for the windows of others, and count for the capacity until
-they are evicted, but not in len(). Returns how many there were. ValueError for a key of another
-buffer.)",
+found or read any more. Their steps stay, because windows of other items have them, and count for
+the capacity until they are evicted, but not in len(). Returns how many items were removed.
+ValueError for a key of another buffer.)",
           arg("keys"))
       .method<&ReplayBuffer::set_samples_per_insert, true>(
           "set_samples_per_insert",
-          R"(Sets the ratio that a SampleToInsertRatio holds, for the steps appended from now on: earlier ones
-count as they did, so a change leaves no burst of samples and no pause. Waiting calls go by it at
-once. Batches that it could never let through, above 2 * error_buffer - samples_per_insert * a block
-of a writer, are refused from then on, a prefetcher's too. `options` has the first ratio; a
-checkpoint keeps the present one. ValueError for another rate limiter, or a ratio above its
-error_buffer or max_times_sampled.)",
+          R"(Sets the ratio that a SampleToInsertRatio holds, for the steps appended from now on: earlier steps
+count as they did, so a change leaves no burst of samples and no pause. Waiting calls go by the new
+ratio at once. Batches that the limiter could never let through, above 2 * error_buffer -
+samples_per_insert * a block of a writer (the steps that it counts at once), are refused from then
+on, those of a Prefetcher too. `options` has the first ratio; a checkpoint keeps the present one.
+ValueError for another rate limiter, or a ratio above its error_buffer or max_times_sampled.)",
           arg("samples_per_insert"))
       .method<&ReplayBuffer::clear, true>(
           "clear",
-          R"(Evicts every step whose item is decided: their keys are stale then, and they count as evicted.
-Episodes under way go on, as do statistics, exponents and what a rate limiter has counted.)");
+          R"(Evicts every step whose item's window is complete: keys of these items are stale then,
+and the steps count as evicted. Episodes under way go on; statistics, exponents and the rate
+limiter's counts stay.)");
 }
 
 }  // namespace reprise::python

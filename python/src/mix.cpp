@@ -6,7 +6,7 @@ namespace reprise::python {
 namespace {
 
 constexpr const char* kDoc =
-    R"(Draws from several buffers in one batch; reprise.mix is a name for it.
+    R"(Draws from several buffers in one batch; reprise.mix is another name for this class.
 
 In exact parts, such as half online and half demonstrations:
 
@@ -20,51 +20,51 @@ of all weights of all buffers.
     both = reprise.mix([online, demonstrations], 256, seed=1)
     batch = both.sample()                       # both.parts says which items are whose
 
-One thread at a time may use it (RuntimeError otherwise). It keeps its buffers alive.)";
+One thread at a time may use a Mix (RuntimeError otherwise). It keeps its buffers alive.)";
 
 constexpr const char* kInit =
-    R"(parts: buffers of reprise, which are drawn from by their first selectors, or selectors of buffers,
-replay.selector(i); and for exact parts the number of items of each in a batch, at least 1. They
-have equal schemas and windows; a ValueError says what differs. By the common total the selectors
-are Uniform, Proportional or LossAdjusted, and the buffers without max_times_sampled. seed: of the
-samplers; each part has its own. fresh, unique_frames: as in
-ReplayBuffer.sampler; each exact part has its share of items that nobody has drawn before, by the
-common total there are none. allocator: as in ReplayBuffer.sampler.)";
+    R"(parts: buffers of reprise, whose first selectors draw, or selectors of buffers, replay.selector(i);
+for exact parts each with its number of items in a batch, at least 1. All buffers have equal schemas
+and windows; a ValueError says what differs. By the common total the selectors have to be Uniform,
+Proportional or LossAdjusted, and the buffers without max_times_sampled. seed: of the samplers; each
+part has its own. fresh, unique_frames: as in ReplayBuffer.sampler; `fresh` is a share of each exact
+part, and has to be 0 by the common total. allocator: as in ReplayBuffer.sampler.)";
 
 constexpr const char* kSample =
     R"(A batch whose first items are those of the first part, and so on. n: the length of the mix, or None.
 
-Arguments and errors as in Sampler.sample, `timeout` for all parts together. If a part raises, such
-as TimeoutError, what the parts before it drew is kept, with the beta and draws of that call: the
-next call goes on there, or begins anew with another n_step or discount.
+Arguments and errors as in Sampler.sample; `timeout` is for all parts together. If a part raises, for
+example TimeoutError, the items that earlier parts drew are kept, with the beta and draws of that
+call: the next call draws the other parts, or begins anew if its n_step or discount differ.
 
 Exact parts: weights are (N * P(i))^-beta with N and P of the item's own buffer; with
 normalise='by_batch' they are divided by the largest of the whole batch. draws='epoch' makes a pass
 of each part; `passes` counts them.
-By the common total: N and P are of all buffers together; the shares are those of one look at the
-totals per batch. A buffer without weight gives nothing, and nobody waits for it; while none has
-any, the call waits for the first.
+By the common total: N and P are of all buffers together; each batch looks at the totals once to
+share its items out. A buffer without weight gives no items, and the call does not wait for it;
+while no buffer has weight, the call waits for the first.
 
-ValueError for 'by_buffer' of several exact parts, whose weights it would scale apart, and for draws
-other than 'stratified' and 'independent' by the common total.)";
+ValueError for 'by_buffer' with several exact parts, because it would scale the weights of each part
+by another factor, and for draws other than 'stratified' and 'independent' by the common total.)";
 
 constexpr const char* kUpdate =
     R"(Sets the priorities of a batch of this mix in all of its buffers, for each selector that is a part.
 
-keys: `item_keys` of batches, any of them in any order, as their tags tell whose they are.
-priorities: as many. Both, the result and the errors are those of ReplayBuffer.update_priorities;
-ValueError also for keys of none of the buffers, before anything is set.
+keys: `item_keys` of batches, or some of them in any order: the tag of a key tells whose it is.
+priorities: one for each key. Both, the result and the errors are as in
+ReplayBuffer.update_priorities; ValueError also for a key of another buffer, before anything is set.
 Where buffers of exact parts share a key_tag, as two loads of one checkpoint do, the keys have to be
-those of one whole batch in their order; ValueError for fewer, and by the common total for any.)";
+those of one whole batch in their order, else ValueError; by the common total such buffers' keys are
+always a ValueError.)";
 
 constexpr const char* kPrefetch =
     R"(A Prefetcher: an iterator over batches of this mix, drawn up to `depth` (1 to 1024) ahead by a
-thread of its own, as another mix of the same arguments draws them; so `parts` and `fresh` of this
-one say nothing of them, and the tags of keys tell by the common total which items are whose.
-`update_priorities` takes its keys.
+thread of its own, as another mix of the same arguments would draw them. So `parts` and `fresh` of
+this mix do not describe these batches; by the common total the tags of keys tell which items are
+whose. `update_priorities` takes their keys.
 
 n: the length of the mix, or None. seed, allocator: in place of those of the mix. Without a seed the
-first Prefetcher has that of the mix, each further one a seed that is larger by 2**32.
+first Prefetcher has the seed of the mix, and each further one a seed that is larger by 2**32.
 timeout: seconds that the iterator waits for a batch.
 The other arguments and the errors are those of `sample`.)";
 
@@ -86,7 +86,7 @@ struct Parts {
   std::size_t n = 0;
 };
 
-/// Whether a part is something to draw from.
+/// Whether an object is a buffer or a selector of a buffer.
 bool is_source(nb::handle part) {
   return nb::isinstance<BufferObject>(part) || nb::isinstance<SelectorObject>(part);
 }
@@ -97,18 +97,18 @@ Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls
              "mix([replay, other], n), or with counts mix([(replay, 4), (other, 4)])");
   for (const nb::handle part : nb::list(given)) {
     const std::string name = "parts[" + std::to_string(buffers.size()) + "]";
-    const ArgumentName what(call, name);
+    const ArgumentName argument(call, name);
     nb::object replay = nb::borrow(part);
     if (n == 0) {
-      const bool pair = PySequence_Check(part.ptr()) != 0 && PySequence_Size(part.ptr()) == 2;
-      const nb::object count = pair ? nb::object(part[1]) : nb::none();
-      replay = pair ? nb::object(part[0]) : nb::none();
-      check_kind(is_source(replay) && PyIndex_Check(count.ptr()) != 0, part, what,
+      const bool is_pair = PySequence_Check(part.ptr()) != 0 && PySequence_Size(part.ptr()) == 2;
+      const nb::object count = is_pair ? nb::object(part[1]) : nb::none();
+      replay = is_pair ? nb::object(part[0]) : nb::none();
+      check_kind(is_source(replay) && PyIndex_Check(count.ptr()) != 0, part, argument,
                  "a ReplayBuffer and an integer, (replay, n), or buffers alone and n of the whole "
                  "batch, mix([replay, other], n)");
-      counts.push_back(value_from<std::size_t>(count, what));
+      counts.push_back(value_from<std::size_t>(count, argument));
     }
-    check_kind(is_source(replay), part, what,
+    check_kind(is_source(replay), part, argument,
                "a ReplayBuffer, as n is given, or counts, (replay, 4), and no n");
     if (nb::isinstance<SelectorObject>(replay)) {
       const auto& selector = self_of<SelectorObject>(replay.ptr());
@@ -124,20 +124,19 @@ Parts::Parts(nb::handle given, std::optional<Count> all, const char* call, Calls
 
 std::unique_ptr<MixedSampler> Parts::mixed(const SamplerOptions& options) const {
   std::vector<MixedPart> parts;
-  std::vector<SelectorHandle> all;
+  std::vector<SelectorHandle> handles;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    all.push_back(buffers[i]->buffer.selector(selectors[i]));
+    handles.push_back(buffers[i]->buffer.selector(selectors[i]));
     if (n == 0) {
-      parts.push_back({all.back(), counts[i]});
+      parts.push_back({handles.back(), counts[i]});
     }
   }
   if (n == 0) {
     return std::make_unique<MixedSampler>(parts, options);
   }
-  return std::make_unique<MixedSampler>(all, n, options);
+  return std::make_unique<MixedSampler>(handles, n, options);
 }
 
-/// reprise.Mix.
 class MixObject {
  public:
   MixObject(Parts parts, const SamplerOptions& options, Allocator allocator)
@@ -179,14 +178,14 @@ class MixObject {
   [[nodiscard]] Py_ssize_t size() { return static_cast<Py_ssize_t>(mixed_->size()); }
   [[nodiscard]] MixSource mix_source() const { return {mixed_.get(), buffers_.front().get()}; }
   [[nodiscard]] nb::object parts() const;
-  template <auto kOne>
+  template <auto kMember>
   [[nodiscard]] nb::object per_part() const {
     return to_python(mixed_->statuses() |
-                     std::views::transform([](const SampleStatus& of) { return of.*kOne; }));
+                     std::views::transform([](const SampleStatus& part) { return part.*kMember; }));
   }
 
  private:
-  /// ValueError for a batch of another length than that of the mix.
+  /// ValueError unless n is the length of the mix, or not given.
   void check_length(CallName call, std::optional<Count> n) const;
   /// Closed if a buffer was restored since, because `mixed_` draws from the old one.
   void check_current(const char* call) const;
@@ -199,8 +198,8 @@ class MixObject {
   const std::unique_ptr<MixedSampler> mixed_;
   const std::shared_ptr<BatchPool> pool_;
   SignalHook hook_;
-  nb::object
-      unfinished_batch_;  ///< The batch of a call that raised, which the next call continues.
+  /// The batch of a call that raised, which the next call goes on to fill; else null.
+  nb::object unfinished_batch_;
   bool in_use_ = false;
   std::uint64_t prefetchers_ = 0;  ///< How many were made.
 };
@@ -254,11 +253,11 @@ nb::object MixObject::prefetch(CallName call, std::optional<Count> n, std::size_
                                                                   options_.unique_frames);
   SamplerOptions options = options_;
   options.seed = seed.value_or(options.seed + (prefetchers_ << kSeedShift));
-  nb::object made = make_prefetcher(
+  nb::object prefetcher = make_prefetcher(
       {{buffers_.begin(), buffers_.end()}, parts_.mixed(options), std::move(pool), mixed_->size()},
       how, depth, timeout);
   ++prefetchers_;
-  return made;
+  return prefetcher;
 }
 
 void MixObject::check_current(const char* call) const {
@@ -270,14 +269,14 @@ void MixObject::check_current(const char* call) const {
 }
 
 nb::object MixObject::parts() const {
-  nb::list made;
+  nb::list slices;
   std::size_t begin = 0;
   for (const std::size_t count : mixed_->counts()) {
     const nb::int_ from(begin);
     const nb::int_ to(begin += count);
-    made.append(checked(PySlice_New(from.ptr(), to.ptr(), nullptr)));
+    slices.append(checked(PySlice_New(from.ptr(), to.ptr(), nullptr)));
   }
-  return made;
+  return slices;
 }
 
 }  // namespace
@@ -302,12 +301,12 @@ void bind_mix(nb::module_& module) {
       .property<&Self::parts>(
           "parts", "list[slice]",
           "The places of each part in a batch, in the order of the parts; by the common total\n"
-          "those of the last batch, or after a call that raised of the one that goes on.")
+          "those of the last batch, or of the unfinished one if the last call raised.")
       .property<&Self::per_part<&SampleStatus::passes>>(
           "passes", "list[int]", "Passes that each part has completed with draws='epoch'.")
       .property<&Self::per_part<&SampleStatus::fresh>>(
           "fresh", "list[int]",
-          "Items that each part of the last batch has from the queue of `fresh`: its first ones.")
+          "How many items of each part of the last batch are fresh ones: the first of the part.")
       .add(module);
 }
 

@@ -10,48 +10,49 @@
 namespace reprise::python {
 namespace {
 
-/// The classes of strategies, by name.
 nb::dict& classes() {
-  static auto& made = *new nb::dict;
-  return made;
+  static auto& by_name = *new nb::dict;
+  return by_name;
 }
 
-/// The word of an option in whose place Python takes a number.
+/// The word that means "the number in the next option"; in Python the number takes its place.
 constexpr std::string_view kConstant = "constant";
 
-/// Whether option i is a word that Python replaces by the number in the next option.
+/// Whether option i is a word in whose place Python takes the number of the next option.
 bool allows_number(std::span<const StrategyOption> options, std::size_t i) {
   return i + 1 < options.size() && options[i + 1].name.ends_with("_constant");
 }
 
-/// The value of the first word that is allowed.
+/// The index of the first word that is allowed.
 std::size_t first_word(const StrategyOption& option) {
   return option.words.empty() ? 0 : std::get<std::uint64_t>(option.min);
 }
 
-/// The values of options as Python attributes, in which a word and its constant are one.
+/// The values of options as Python attributes, in which a word and its number are one attribute.
 nb::dict attributes_of(std::span<const StrategyOption> options,
                        std::span<const OptionValue> values) {
-  nb::dict made;
+  nb::dict attributes;
   for (std::size_t i = 0; i < options.size(); ++i) {
     const nb::str name = text_of(options[i].name);
     if (!options[i].words.empty()) {
       const std::string_view word = options[i].words[std::get<std::uint64_t>(values[i])];
       if (word == kConstant) {
-        made[name] = decimal(std::get<float>(values[i + 1]));
+        attributes[name] = decimal(std::get<float>(values[i + 1]));
       } else {
-        made[name] = text_of(word);
+        attributes[name] = text_of(word);
       }
-      i += allows_number(options, i) ? 1U : 0U;
+      if (allows_number(options, i)) {
+        ++i;
+      }
     } else if (const auto* const narrow = std::get_if<float>(&values[i])) {
-      made[name] = decimal(*narrow);
+      attributes[name] = decimal(*narrow);
     } else if (const auto* const wide = std::get_if<double>(&values[i])) {
-      made[name] = *wide;
+      attributes[name] = *wide;
     } else {
-      made[name] = std::get<std::uint64_t>(values[i]);
+      attributes[name] = std::get<std::uint64_t>(values[i]);
     }
   }
-  return made;
+  return attributes;
 }
 
 /// The values of options from an object of a strategy's class, the reverse of `attributes_of`.
@@ -63,28 +64,30 @@ std::vector<OptionValue> from_python(nb::handle given, std::string_view kind,
     const nb::object value = given.attr(std::string(option.name).c_str());
     const std::size_t first = first_word(option);
     const std::span words = option.words.subspan(first);
-    const std::string what = std::string(kind) + "." + std::string(option.name);
+    const std::string argument = std::string(kind) + "." + std::string(option.name);
     if (allows_number(options, i)) {
-      const bool number = PyNumber_Check(value.ptr()) != 0;
+      const bool is_number = PyNumber_Check(value.ptr()) != 0;
       const auto constant = std::find(words.begin(), words.end(), kConstant);
-      values.emplace_back(
-          first + (number ? static_cast<std::uint64_t>(constant - words.begin())
-                          : word_from(value, what, words.data(), words.size(), ", or a number")));
-      values.emplace_back(number ? value_from<float>(value, what)
-                                 : std::get<float>(options[i + 1].value));
+      const std::size_t word =
+          is_number ? static_cast<std::size_t>(constant - words.begin())
+                    : word_from(value, argument, words.data(), words.size(), ", or a number");
+      values.emplace_back(std::uint64_t{first + word});
+      values.emplace_back(is_number ? value_from<float>(value, argument)
+                                    : std::get<float>(options[i + 1].value));
       ++i;
     } else if (!option.words.empty()) {
       values.emplace_back(
-          std::uint64_t{first + word_from(value, what, words.data(), words.size())});
+          std::uint64_t{first + word_from(value, argument, words.data(), words.size())});
     } else {
-      std::visit([&]<class T>(T /*default*/) { values.emplace_back(value_from<T>(value, what)); },
-                 option.value);
+      std::visit(
+          [&]<class T>(T /*default*/) { values.emplace_back(value_from<T>(value, argument)); },
+          option.value);
     }
   }
   return values;
 }
 
-/// The kinds of a family of strategies, and the option that takes one.
+/// The kinds of a family of strategies, the option that takes a strategy, and its type in hints.
 template <class Family>
 struct FamilyOf;
 template <>
@@ -108,8 +111,10 @@ struct FamilyOf<RateLimiter> {
   static constexpr const char *option = "rate_limiter", *hint = "_RateLimiter";
 };
 
+/// Adds each kind of a family to the list `_strategies` of the module: option, name, text, and the
+/// members' defaults and words.
 template <class Family>
-void describe(nb::list& all) {
+void describe(nb::list& strategies) {
   for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
     std::vector<OptionValue> defaults;
     nb::dict words;
@@ -121,8 +126,9 @@ void describe(nb::list& all) {
       }
       words[text_of(member.name)] = each;
     }
-    all.append(nb::make_tuple(FamilyOf<Family>::option, text_of(kind.name()), text_of(kind.about()),
-                              attributes_of(kind.options(), defaults), words));
+    strategies.append(nb::make_tuple(FamilyOf<Family>::option, text_of(kind.name()),
+                                     text_of(kind.about()), attributes_of(kind.options(), defaults),
+                                     words));
   }
 }
 
@@ -135,7 +141,7 @@ std::string StrategyConversion<Family>::hint() {
 
 /// TypeError that names the strategies of the family.
 template <class Family>
-Family StrategyConversion<Family>::from(nb::handle given, ArgumentName what) {
+Family StrategyConversion<Family>::from(nb::handle given, ArgumentName argument) {
   std::string allowed;
   for (const StrategyKind<Family>& kind : FamilyOf<Family>::kinds()) {
     const nb::object type = classes()[text_of(kind.name())];
@@ -144,7 +150,7 @@ Family StrategyConversion<Family>::from(nb::handle given, ArgumentName what) {
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name());
   }
-  throw WrongKind(refusal(given, what, allowed));
+  throw WrongKind(refusal(given, argument, allowed));
 }
 
 template <class Family>
@@ -162,27 +168,28 @@ template struct StrategyConversion<Selector>;
 template struct StrategyConversion<Remover>;
 template struct StrategyConversion<RateLimiter>;
 
-std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given, ArgumentName what) {
-  const bool one = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
-  std::vector<Selector> made;
-  for (const nb::handle selector : one ? nb::make_tuple(given) : nb::tuple(given)) {
-    made.push_back(value_from<Selector>(selector, what));
+std::vector<Selector> Conversion<std::vector<Selector>>::from(nb::handle given,
+                                                              ArgumentName argument) {
+  const bool is_single = PySequence_Check(given.ptr()) == 0 || PyUnicode_Check(given.ptr());
+  std::vector<Selector> selectors;
+  for (const nb::handle selector : is_single ? nb::make_tuple(given) : nb::tuple(given)) {
+    selectors.push_back(value_from<Selector>(selector, argument));
   }
-  return made;
+  return selectors;
 }
 
-Storage Conversion<Storage>::from(nb::handle given, ArgumentName what) {
+Storage Conversion<Storage>::from(nb::handle given, ArgumentName argument) {
   std::filesystem::path path;
   try {
-    path = value_from<std::filesystem::path>(given, what);
+    path = value_from<std::filesystem::path>(given, argument);
   } catch (const WrongKind&) {
-    throw WrongKind(refusal(given, what, "None or a path"));
+    throw WrongKind(refusal(given, argument, "None or a path"));
   }
   // The core accepts a path at which nothing exists, so it would not notice a mistyped one.
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     throw std::system_error(error ? error.value() : ENOTDIR, std::generic_category(),
-                            what.text() + " is '" + path.string() + "'; allowed: a directory");
+                            argument.text() + " is '" + path.string() + "'; allowed: a directory");
   }
   return MappedFile{std::move(path)};
 }
@@ -195,13 +202,12 @@ nb::object Conversion<Storage>::to(const Storage& storage) {
 }
 
 void bind_strategies(nb::module_& module) {
-  nb::list all;
-  describe<Window>(all);
-  describe<Selector>(all);
-  describe<Remover>(all);
-  describe<RateLimiter>(all);
-  /// Each entry has option, name, text, and the members with defaults and words.
-  module.attr("_strategies") = all;
+  nb::list strategies;
+  describe<Window>(strategies);
+  describe<Selector>(strategies);
+  describe<Remover>(strategies);
+  describe<RateLimiter>(strategies);
+  module.attr("_strategies") = strategies;
   module.attr("_classes") = classes();
 }
 

@@ -16,7 +16,7 @@ template <class Family>
 struct StrategyConversion {
   static std::string hint();
   static std::string to_text(const Family& /*none*/) { return "None"; }
-  static Family from(nb::handle given, ArgumentName what);
+  static Family from(nb::handle given, ArgumentName argument);
   static nb::object to(const Family& strategy);
 };
 template <>
@@ -32,14 +32,14 @@ template <>
 struct Conversion<std::vector<Selector>> {
   static std::string hint() { return "_Selector | Sequence[_Selector]"; }
   static std::string to_text(const std::vector<Selector>& /*none*/) { return "None"; }
-  static std::vector<Selector> from(nb::handle given, ArgumentName what);
+  static std::vector<Selector> from(nb::handle given, ArgumentName argument);
 };
 /// The path of a directory for a mapped file. OSError if there is none.
 template <>
 struct Conversion<Storage> {
   static std::string hint() { return "str | PathLike[str]"; }
   static std::string to_text(const Storage& /*memory*/) { return "None"; }
-  static Storage from(nb::handle given, ArgumentName what);
+  static Storage from(nb::handle given, ArgumentName argument);
   static nb::object to(const Storage& storage);
 };
 

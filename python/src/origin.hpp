@@ -23,13 +23,14 @@ using AnySampler = std::variant<Sampler, GuestSampler>;
 /// buffers of other processes (`SharedPacker`). The writers keep it alive.
 class Origin {
  public:
-  Origin(const Schema& schema, const Window& items)
-      : shared_table(std::make_shared<FieldTable>(schema)), window(items) {}
+  Origin(const Schema& schema, const Window& item_window)
+      : shared_table(std::make_shared<FieldTable>(schema)), window(item_window) {}
   virtual ~Origin() = default;
   Origin(const Origin&) = delete;
   Origin& operator=(const Origin&) = delete;
 
-  // These may wait for another process, without the GIL, and throw Closed once that is gone.
+  // These may wait for another process, without the GIL, and throw Closed once that process is
+  // gone.
   [[nodiscard]] virtual Writer writer(const WriterOptions& options) = 0;
   [[nodiscard]] virtual VectorWriter vector_writer(std::size_t environments,
                                                    const WriterOptions& options,
@@ -70,21 +71,21 @@ class Origin {
 
   /// RuntimeError in a forked child, before anything is written, because rows are not mapped there.
   void check_process() {
-    if (forks() != forks_at_start_) {
+    if (fork_depth() != fork_depth_at_start_) {
       // `stats` throws in a child, with a message that names the processes.
       static_cast<void>(stats());
     }
   }
-  /// Throws Closed once steps are refused, or if `restore_count` is not `expected_count`, its
-  /// earlier value.
+  /// Throws Closed if steps are refused, or if the buffer was restored since `restore_count` was
+  /// `expected_count`.
   void check_open(const char* call, unsigned expected_count);
 
  private:
-  /// The number of forks between the first process and this one, written by a child's only thread.
-  static const unsigned& forks() noexcept;
+  /// How many forks lie between the process that first called this and the present one.
+  static unsigned fork_depth() noexcept;
   [[noreturn]] static void refuse_beside_restore(const char* call);
 
-  const unsigned forks_at_start_ = forks();
+  const unsigned fork_depth_at_start_ = fork_depth();
   unsigned calls_ = 0;
   bool restoring_ = false;
 };
@@ -105,8 +106,8 @@ class AnyBuffer : public Origin {
 
 /// The marks that a call of a writer, sampler or prefetcher holds.
 struct Entered {
-  Entered(bool& mark, const char* what, Origin& origin, const char* call)
-      : in_use(mark, what), under_way(origin, call) {}
+  Entered(bool& mark, const char* class_name, Origin& origin, const char* call)
+      : in_use(mark, class_name), under_way(origin, call) {}
   InUse in_use;
   Origin::Call under_way;
 };

@@ -17,7 +17,8 @@ struct PrefetchCore {
       : from(std::move(given)),
         prefetcher(*from.source, from.n, sample, depth, from.pool->memory()) {}
 
-  /// The statistics that say why no batch comes, from the first buffer without items if any.
+  /// The statistics that say why no batch comes: those of the first buffer without items, or of the
+  /// first buffer if all have items.
   [[nodiscard]] Stats stats() const {
     for (const auto& origin : from.origins) {
       if (Stats stats = origin->stats(); stats.items == 0) {
@@ -63,8 +64,9 @@ class PrefetcherObject {
   const std::chrono::nanoseconds timeout_;
   bool in_use_ = false;
   bool closed_ = false;
-  SampleStatus last_;                  ///< The status of the batch that was handed out last.
-  std::optional<SampleResult> given_;  ///< What `next` gave last, if that was not handed out.
+  SampleStatus last_;  ///< The status of the batch that was handed out last.
+  /// The result of the last `Prefetcher::next`, until its batch is handed out.
+  std::optional<SampleResult> pending_;
   SignalHook hook_{[this] { return core_->stats(); }};
   OwnThread thread_;
 };
@@ -77,18 +79,18 @@ nb::object PrefetcherObject::next_batch(const char* call, std::chrono::nanosecon
   for (const auto& origin : core_->from.origins) {
     under_way.emplace_front(*origin, call);
   }
-  if (!given_ || !*given_) {
-    given_ =
+  if (!pending_ || !*pending_) {
+    pending_ =
         hook_.wait(timeout, [&] { return std::optional(core_->prefetcher.next(timeout, &hook_)); });
   }
-  const SampleResult result = *given_;
+  const SampleResult result = *pending_;
   if (result) {
-    // The prefetcher overwrites what it hands out, so it gets an empty batch in place of this one,
-    // of as many items, because it fills the whole batch. Without memory for it, the next call
-    // gives out this one.
+    // The prefetcher will fill the batch of this result again, all of it, so a spare batch of
+    // exactly as many items takes its place. If there is no memory for the spare one, `take` throws
+    // and the next call hands this result out.
     const PrefetchSource& from = core_->from;
     Batch batch = from.pool->take(from.n, /*exactly=*/true);
-    given_.reset();
+    pending_.reset();
     last_ = result.status();
     std::swap(batch, const_cast<Batch&>(*result));
     return make_object<BatchObject>(from.pool, std::move(batch), from.n);
@@ -120,9 +122,10 @@ The next batch is drawn and copied while the learner computes. Staleness: a batc
 drawn up to `depth` batches before it is used, so its probabilities and weights are those of that
 moment, updates made since then did not count, and a few more of its keys may be stale.
 
-Where `sample` would raise NothingToDraw, it waits until there is something. StopIteration when the
-buffer is closed and all that was drawn has been given out; TimeoutError when none comes within the
-timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread at a time.)";
+Where `sample` would raise NothingToDraw, the iterator waits until an item can be drawn.
+StopIteration when the buffer is closed and all batches drawn have been given out; TimeoutError when
+no batch comes within the timeout; Closed after `close`. KeyboardInterrupt ends the wait. One thread
+at a time.)";
 
 }  // namespace
 
@@ -135,7 +138,7 @@ nb::object make_prefetcher(PrefetchSource from, const SampleOptions& sample, std
 
 namespace {
 
-/// Draws ahead by the selector that Self is, or by a buffer's first one.
+/// Makes a Prefetcher for the selector that Self is, or for a buffer's first one.
 template <class Self>
 nb::object prefetch(Self& self, CallName call, Count n, std::size_t depth, const DrawOptions& how,
                     bool gather, const SamplerOptions& options, Allocator allocator,
@@ -151,9 +154,9 @@ void add_prefetch(Type<Self>& type) {
   type.template method<&prefetch<Self>>(
       "prefetch", "Prefetcher",
       R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
-of its own. With equal seeds two of them draw alike from an unchanged buffer; those of one Sampler
-do not. timeout: seconds that the iterator waits for one. The other arguments are those of `sampler`
-and Sampler.sample, and so are the errors.)",
+of its own. Two Prefetchers with equal seeds draw equal batches from an unchanged buffer; those of
+one Sampler have different seeds. timeout: seconds that the iterator waits for a batch. The other
+arguments are those of `sampler` and Sampler.sample, and so are the errors.)",
       arg("n"), keyword("depth", 2U), keyword("gather", true), keyword("allocator", "None"),
       keyword("timeout", kNoTimeout));
 }
@@ -168,13 +171,13 @@ void bind_prefetcher(nb::module_& module) {
       .special<&Self::next>(Py_tp_iternext, "__next__(self) -> Batch")
       .method<&Self::get>(
           "get", "Batch",
-          "The next batch, as from the iterator, with a timeout of this call's own; 0 gives one "
-          "that is\nready, or raises TimeoutError at once.",
+          "The next batch, as from the iterator, with a timeout of this call's own; with 0 a batch "
+          "that\nis ready, or TimeoutError at once.",
           keyword("timeout", kNoTimeout))
       .property<&Self::fresh>(
           "fresh",
-          "Items of the batch given out last that came from the queue of `fresh`: its first ones,\n"
-          "or of a Mix the first of each exact part.")
+          "How many items of the batch given out last are fresh ones: its first ones, or of a Mix\n"
+          "the first of each exact part.")
       .property<&Self::passes>("passes",
                                "Passes completed with the batches given out, for draws='epoch'.")
       .method<&Self::close>("close",

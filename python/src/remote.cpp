@@ -10,7 +10,7 @@
 /// StepPacker and ShardClient, whose bytes any transport may carry, and ShardedLimiter.
 namespace reprise::python {
 
-/// The options of the shards' buffers that writers and clients need to check their arguments.
+/// Options of which calls take only those that a packer or client needs of the shards' buffers.
 struct ShardBufferOptions : Options {};
 template <>
 inline constexpr auto members_of<ShardBufferOptions> =
@@ -29,9 +29,9 @@ namespace {
 
 template <class T>
 nb::object copied_array(const std::vector<T>& values) {
-  nb::object made = empty_array(kDType<T>, {{values.size()}});
-  std::ranges::copy(values, reinterpret_cast<T*>(Array(made).data()));
-  return made;
+  nb::object array = empty_array(kDType<T>, {{values.size()}});
+  std::ranges::copy(values, reinterpret_cast<T*>(Array(array).data()));
+  return array;
 }
 
 nb::object take(PackerObject& self, std::size_t lane) {
@@ -59,7 +59,6 @@ std::uint64_t steps_of(const Bytes& shipment) {
   return StepPacker::steps_of(shipment.bytes);
 }
 
-/// reprise.ShardClient.
 class ClientObject {
  public:
   ClientObject(const Schema& schema, std::size_t shards, const ShardBufferOptions& shard_options,
@@ -81,7 +80,8 @@ class ClientObject {
     return *ticket;
   }
   nb::object request(std::size_t shard, double timeout) {
-    if (!(timeout >= 0.0 && timeout <= 1e9)) {
+    constexpr double kMaxTimeout = 1e9;  // As nanoseconds it fits in 64 bits.
+    if (!(timeout >= 0.0 && timeout <= kMaxTimeout)) {
       throw std::invalid_argument("ShardClient.request: timeout: expected seconds, 0 to 1e9");
     }
     return array_of(client_.request(shard, std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -157,16 +157,16 @@ An episode goes to the lane that has had the fewest steps.
     with packer.writer() as writer: ...
     shard.append(packer.take())
 
-It checks every step as the shards' buffers would, and has no buffer itself: memory for two steps of
-each writer, and for the steps that were not taken, which nothing bounds. Its writers are those of
-ReplayBuffer, and closed with it; an append never waits. Any thread.)";
+It checks every step as the shards' buffers would, and has no buffer itself: it has memory for two
+steps of each writer, and, without a bound, for the steps that `take` has not taken yet. Its writers
+are as those of ReplayBuffer, and are closed with it; an append never waits. Any thread.)";
 
 constexpr const char* kMakePacker =
     R"(schema, window, selectors, max_writers: those of the shards' buffers.
-writer_id: 64 bits that no other remote writer has, of lane 0; lane i has the id writer_id + i. None
-takes them at random. lanes: how many, one for each shard. first_lane: that of the first episode.
-longest_run: after this many steps in one lane an episode goes on in another one that has had fewer
-steps, where it begins in the middle; None for never.)";
+writer_id: the id of lane 0, 64 bits that no other remote writer has; lane i has the id writer_id + i.
+None takes a random id. lanes: how many lanes there are, one for each shard. first_lane: the lane of
+the first episode. longest_run: after this many steps in one lane an episode goes on in another lane
+that has had fewer steps; there its first step is in the middle of the episode. None: it never does.)";
 
 constexpr const char* kClient =
     R"(Draws batches from several shards as if they were one buffer; the caller carries the bytes.
@@ -179,13 +179,13 @@ constexpr const char* kClient =
     batch, shards, incarnations = client.finish(ticket)
     client.update(batch.item_keys, shards, incarnations, priorities)
 
-A draw's probability is the one with which it really was made, however old the totals are that the
-client knows. One thread at a time.)";
+The probabilities of a batch are those with which its items really were drawn, however old the
+totals are that the client knows. One thread at a time.)";
 
 constexpr const char* kMakeClient =
     R"(schema, window, selectors: those of the shards' buffers. ValueError for selectors that ReplayShard
 refuses.
-shards: how many there are; they are numbered from 0. selector: its place among the selectors.
+shards: how many there are; they are numbered from 0. selector: the place of the selector that draws.
 seed: of the rounding of draws to shards. allocator, unique_frames: as in ReplayBuffer.sampler.)";
 
 constexpr const char* kBegin =
@@ -195,22 +195,22 @@ beta, normalise, n_step, discount: as Sampler.sample. draws: 'stratified' or 'in
 NothingToDraw if no shard is known to have weight.)";
 
 constexpr const char* kLose =
-    R"(A shard is gone, or its answers are given up: they are refused from now on. Batches for which it has
-not answered make all its draws again among the others. Updates that were queued for it, or on
-their way, count as stale, or are queued for its successor if it was restarted. It is drawn from
-again once it has answered a later request.)";
+    R"(Gives up a shard that is gone, or does not answer: its answers to earlier requests are refused from
+now on. Batches for which it has not answered make its draws again among the other shards. Updates
+that were queued for the shard, or on their way, count as stale; if `restarted`, they are queued for
+its successor instead. The shard is drawn from again once it has answered a later request.)";
 
 constexpr const char* kUpdate =
-    R"(Queues updates of priorities for the next requests, or the next `lose`. Returns how many are stale
-at once, because their shard has restarted without these items. Give none for a shard that you know
-to be gone.
+    R"(Queues updates of priorities for the next requests, or the next `lose`. Returns how many
+updates are stale at once, because their shard has restarted without the items. Leave out updates
+for a shard that you know to be gone.
 
 keys: int64 [n]. shards, incarnations: uint32 and uint64 [n], as `finish` gave them.
 priorities: float32 [n]. ValueError as ReplayBuffer.update_priorities.)";
 
 constexpr const char* kLimiter =
-    R"(A rate limiter over the sums of all shards: writers ask it for credit, learners for permission, both
-with the bound that it has in one buffer. It never waits. Any thread.)";
+    R"(A rate limiter over the sums of all shards: writers ask it for credit, learners for permission to
+draw. It keeps the bound that the same limiter keeps in one buffer. It never waits. Any thread.)";
 
 constexpr const char* kMakeLimiter =
     R"(rate_limiter: SampleToInsertRatio, MinSize or Unlimited; ValueError for Queue.
@@ -229,21 +229,20 @@ void bind_remote(nb::module_& module) {
   packer
       .method<&take>(
           "take", "NDArray[np.uint8] | None",
-          R"(Returns the steps of a lane since the last call as one shipment; None if there is neither a step
-nor the end of an episode. Send the shipments of a lane one after the other, and keep each until it
-was appended: appended again, it changes nothing.)",
+          R"(Takes the steps of a lane since the last call as one shipment; None if the lane has had
+neither a step nor the end of an episode. Send the shipments of a lane one after the other, and keep
+each until it was appended; a shipment that is appended again changes nothing.)",
           arg("lane", 0U))
       .method<&StepPacker::empty>("empty", "Whether `take` would give None.", arg("lane", 0U))
-      .method<&StepPacker::steps_in>("steps_in", "Steps of a lane that were not taken.",
+      .method<&StepPacker::steps_in>("steps_in", "Steps of a lane that `take` has not taken yet.",
                                      arg("lane"))
       .static_method<&steps_of>("steps_of", "int",
                                 "The steps in a shipment. ValueError for other bytes.",
                                 arg("shipment"))
-      .property<&StepPacker::steps>("steps", "Steps that were not taken, of all lanes.")
-      .property<&StepPacker::most_steps>(
-          "most_steps", "Steps that were not taken, of the lane that has the most.")
-      .property<&StepPacker::bytes>("nbytes",
-                                    "About how many bytes the steps that were not taken have.")
+      .property<&StepPacker::steps>("steps", "Steps of all lanes that `take` has not taken yet.")
+      .property<&StepPacker::most_steps>("most_steps",
+                                         "As `steps`, of the lane that has the most alone.")
+      .property<&StepPacker::bytes>("nbytes", "About how many bytes these `steps` have.")
       .property<&StepPacker::writer_id>("writer_id", "The id of the remote writer of lane 0.")
       .property<&sequence>("sequence", "Number of the next shipment of lane 0.")
       .add(module);
@@ -254,28 +253,28 @@ was appended: appended again, it changes nothing.)",
       .method<&Self::begin>("begin", kBegin, arg("n"))
       .method<&Self::request>(
           "request", "NDArray[np.uint8]",
-          R"(What to send to a shard now: its updates, and the draws of all batches begun for which it was not
-asked. Ask every shard in each round trip, also for no draw. timeout: seconds that the shard may
-wait for items; over a ShardConnection it does not wait. If it may be lost on the way, or its
-answer, send the same bytes again, or `lose` the shard: until then both ends keep what they know of
-it.)",
+          R"(The request to send to a shard now: its updates, and the draws of all batches begun
+that no request to it has had. Send every shard a request in each round trip, even without a draw.
+timeout: seconds that the shard may wait for items; over a ShardConnection it does not wait. If the
+request or its answer may be lost on the way, send the same bytes again, or `lose` the shard: until
+then client and shard keep what they know of the request.)",
           arg("shard"), keyword("timeout", 0.0))
       .method<&Self::answer>(
           "answer",
-          R"(Takes the answer to a request, in any order, each once. ValueError for another one, or for bytes
-that are damaged; then nothing has changed.)",
+          R"(Takes the answer to a request. Answers may come in any order, each once. ValueError for
+an answer to no open request, or for damaged bytes; then nothing has changed.)",
           arg("shard"), arg("answer"))
       .method<&ShardClient::lose>("lose", kLose, arg("shard"), arg("restarted", false))
       .method<&Self::waits_for>(
           "waits_for", "list[int]",
-          R"(Shards that have to answer before the batch is ready; empty if it is. NothingToDraw if all its
-shards are lost or empty, TimeoutError if the rate limiter of one let no draw in; then the ticket is
-gone.)",
+          R"(Shards that have to answer before the batch is ready; empty if it is ready.
+NothingToDraw if all shards of the batch are lost or empty, TimeoutError if the rate limiter of one
+admitted no draw; then the ticket is gone.)",
           arg("ticket"))
       .method<&Self::finish>(
           "finish", "tuple[Batch, NDArray[np.uint32], NDArray[np.uint64]]",
-          R"(The batch, and for each item its shard and that shard's incarnation. RuntimeError unless it is
-ready.)",
+          R"(The batch, and for each item its shard and that shard's incarnation. RuntimeError
+unless the batch is ready.)",
           arg("ticket"))
       .method<&Self::drop>("drop", "Gives a batch up, without waiting for its answers.",
                            arg("ticket"))
@@ -284,11 +283,11 @@ ready.)",
       .method<&Self::totals>(
           "totals", "dict[str, Any]",
           R"(What a shard last answered: total and min_positive, of its weights; items, inserts, samples,
-applied_updates, stale_updates, incarnation; alive: it has answered and was not lost since.)",
+applied_updates, stale_updates, incarnation; alive: whether it has answered and was not lost since.)",
           arg("shard"))
       .property<&ShardClient::shards>("shards", "How many shards there are.")
       .property<&ShardClient::stale_updates>(
-          "stale_updates", "Updates that this client found to be stale, without a shard.")
+          "stale_updates", "Updates that this client counted as stale without asking a shard.")
       .property<&ShardClient::reallotted>("reallotted",
                                           "Draws that were made again among other shards.")
       .add(module);
@@ -301,15 +300,18 @@ applied_updates, stale_updates, incarnation; alive: it has answered and was not 
           "credit", "Steps that a writer may append now; 0: ask again once something has changed.")
       .method<&ShardedLimiter::return_credit>(
           "return_credit",
-          "Gives back credit that was not used. ValueError for more than is counted.", arg("steps"))
+          "Gives back credit for steps that were not appended. ValueError for more steps than are "
+          "counted.",
+          arg("steps"))
       .method<&ShardedLimiter::admit>(
           "admit",
-          R"(Whether a batch of n may be drawn; if so, it is counted. ValueError for one that never could.)",
+          R"(Whether a batch of n items may be drawn; if so, the items are counted. ValueError for a
+batch that never could be drawn.)",
           arg("n"))
-      .method<&ShardedLimiter::return_samples>(
-          "return_samples",
-          "Takes back the count of draws that were not made. ValueError for more than is counted.",
-          arg("n"))
+      .method<&ShardedLimiter::return_samples>("return_samples",
+                                               "Takes n items that were not drawn out of the "
+                                               "count. ValueError for more than are counted.",
+                                               arg("n"))
       .method<&ShardedLimiter::insert>(
           "insert",
           R"(Counts steps that are about to be appended, in place of credit, for whole shipments. False if
@@ -318,7 +320,7 @@ error_buffer / samples_per_insert.)",
           arg("steps"))
       .method<&ShardedLimiter::restore>(
           "restore",
-          "Sets the sums, for a limiter that continues another one. Before any other call.",
+          "Sets the sums, for a limiter that continues another one. Call it before any other call.",
           arg("inserts"), arg("samples"))
       .property<&ShardedLimiter::inserts>("inserts", "Steps counted so far; 0 without a ratio.")
       .property<&ShardedLimiter::samples>("samples", "Items counted so far.")

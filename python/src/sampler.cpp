@@ -26,13 +26,14 @@ normalise: how weights are scaled: 'by_batch', divided by the largest in the bat
   the largest that the buffer could give, comparable between batches; 'not'.
 draws: 'stratified', one from each of n equal parts of the total weight, or 'independent', both with
   replacement; 'without_replacement', n different items, which locks the buffer while it draws;
-  'epoch', the next n items of a pass over the buffer, which gives each item once, in a sequence
-  shuffled anew for each pass. Items that arrive during a pass wait for the next one; a batch may
-  end one pass and begin the next. Weights above 0 do not count, and importance weights are 1.
+  'epoch', the next n items of a pass over the buffer, which gives each item once, in an order
+  shuffled anew for each pass. Items that arrive during a pass wait for the next pass; a batch may
+  end one pass and begin the next. In a pass all weights above 0 are alike, and importance weights
+  are 1.
 n_step, discount: of the returns of this batch, for algorithms that change them while they learn:
-  n_step from 1 to that of the window, discount from 0 to 1; None means those of the window. Items
+  n_step from 1 to that of the window, discount from 0 to 1; None means the window's own. Items
   and probabilities stay the same; `returns`, `discounts`, `lengths` and the next observations are
-  those of a window with these.
+  those of a window with this n_step and discount.
 timeout: seconds to wait for enough items and the rate limiter; None waits for ever, 0 tries once.
 gather: False fills keys, weights and probabilities alone; the contents of fields are unspecified,
   with views=True they stay as they were.
@@ -41,55 +42,59 @@ views: True fills the batch of the last call with views=True once more, if n is 
   next call; it saves a new object for each call.
 
 Raises ValueError for n or beta out of range and for a batch that the rate limiter could never let
-through, TimeoutError with what is missing, Closed, NothingToDraw if every weight is 0. The GIL is
-released while it waits, draws and copies; KeyboardInterrupt ends the wait.)";
+through, TimeoutError that says what is missing, Closed if the buffer is closed, NothingToDraw if
+every weight is 0. The GIL is released during the wait, the draw and the copy; KeyboardInterrupt
+ends the wait.)";
 
 constexpr const char* kEmpty =
     R"(A batch of n items for `sample_into`, with unspecified contents. Its `views` is True.)";
 
 constexpr const char* kSampleInto =
     R"(Draws n items into the places [offset, offset + n) of a batch of this sampler or of another one,
-also of another buffer of equal schema and window, to mix them in another way than reprise.mix.
-'by_batch' normalises over these n. The batch has `views` True from then on, because a later call
-may fill it again. The other arguments and the errors are those of `sample`;
-ValueError for places outside the batch and for a batch of other fields or another window.)";
+also one of another buffer with equal schema and window: for mixes other than those of reprise.mix.
+'by_batch' normalises over these n items. The batch's `views` is True from then on, because a later
+call may fill it again. The other arguments and the errors are those of `sample`; ValueError for
+places outside the batch and for a batch of other fields or another window.)";
 
 constexpr const char* kPrefetch =
     R"(A Prefetcher: an iterator over batches of n items, drawn up to `depth` (1 to 1024) ahead by a thread
-of its own, as another sampler of the same arguments draws them; so `fresh` and `passes` of this one
-say nothing of them. The first Prefetcher of a sampler has its seed, each further one a seed that is
-larger by 2**32, and each begins passes of its own. allocator: in place of that of the sampler.
+of its own, as another sampler of the same arguments would draw them; so `fresh` and `passes` of
+this sampler do not count them. The first Prefetcher of a sampler has the sampler's seed, each
+further one a seed that is larger by 2**32, and each begins passes of its own. allocator: in place
+of the sampler's.
 timeout: seconds that the iterator waits for a batch. The other arguments and the errors are those
 of `sample`.)";
 
 constexpr const char* kUpdate =
-    R"(As ReplayBuffer.update_priorities, for the selector that this draws by.)";
+    R"(As ReplayBuffer.update_priorities, for the selector that this sampler draws by.)";
 
 constexpr const char* kSampler =
     R"(A Sampler for one learner thread, by the first selector; `selector(i).sampler` draws by another.
 
 seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
-allocator: where batches live: a function of a number of bytes that gives an object with a writable,
-  contiguous buffer of at least as many, other memory each time, kept as long as it is used. Pinned
-  memory: lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
-  The sampler holds it: one that refers to the sampler keeps both for good.
+allocator: where batches live: a function that takes a number of bytes, and returns an object with a
+  writable, contiguous buffer of at least as many, with other memory in each call. The object is
+  kept as long as its memory is used. Pinned memory:
+  lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+  The sampler holds the function: a function that refers to the sampler keeps both alive for good.
 resume: the place of a saved sampler, whose random numbers this one continues, among the
   `samplers` of the save that the buffer was loaded from.
 unique_frames: batches hold each frame of an item once: for Transitions(frame_stack=F) F + n_step
   instead of 2 F, for sequences F + T instead of 2 T F. The stacks are views of
   Batch.frames, which says more.
-fresh: share of each batch, 0 to 1, that is items which nobody has drawn before, as many as there
-  are, at least 1: the first ones of the batch, oldest first. `Sampler.fresh` says how many. Items
-  that arrived before the first sampler with such a share was made do not count. Their probability
-  is 1 / N. The selector may give an item its first draw too, at 1.0 the few that arrive within a
+fresh: share of each batch, 0 to 1, that is fresh items, which nobody has drawn before: the first
+  ones of the batch, oldest first, at least 1 if there is one. If there are too few, the selector
+  draws the others; `Sampler.fresh` says how many were fresh. Items that arrived before the first
+  sampler with such a share was made are not fresh. The probability of a fresh item is 1 / N. The
+  selector may draw an item for the first time too, with a share of 1 only one that arrives during a
   draw. Not for selectors that draw in an order, nor with max_times_sampled.)";
 
-/// A save can store only samplers of its own process.
+/// Without `resume`, because a save stores only samplers of its own process.
 constexpr const char* kGuestSampler =
     R"(A Sampler for one learner thread. The process that has the buffer draws, and copies rows into memory
-that both have.
+that both processes share.
 
-selector: its place among the buffer's selectors.
+selector: the place of the selector among the buffer's selectors.
 seed, unique_frames, fresh, allocator: as in ReplayBuffer.sampler. A batch is copied once more, into
 memory of its own.)";
 
@@ -120,36 +125,35 @@ class RowMirrorObject {
   [[nodiscard]] std::size_t row_bytes() const { return mirror_->layout().row_bytes; }
   [[nodiscard]] nb::object offsets() const { return to_python(mirror_->layout().offsets); }
   [[nodiscard]] nb::object first_rows() const {
-    const std::span<const std::int64_t> found = mirror_->first_rows();
-    const std::size_t count = found.size();
-    return copied(DType::I64, {&count, 1}, found);
+    const std::span<const std::int64_t> rows = mirror_->first_rows();
+    const std::size_t count = rows.size();
+    return copied(DType::I64, {&count, 1}, rows);
   }
   nb::object new_rows() {
     if (pending_rows_.rows.empty()) {
       pending_rows_ = mirror_->new_rows();
     }
     const std::array<std::size_t, 2> shape{pending_rows_.rows.size(), row_bytes()};
-    nb::object made =
+    nb::object rows_and_bytes =
         nb::make_tuple(copied(DType::I64, std::span(shape).first(1), pending_rows_.rows),
                        copied(DType::U8, shape, pending_rows_.bytes));
     pending_rows_ = {};
-    return made;
+    return rows_and_bytes;
   }
 
  private:
   template <class T>
   static nb::object copied(DType dtype, std::span<const std::size_t> shape,
                            std::span<const T> from) {
-    nb::object made = empty_array(dtype, shape);
-    std::ranges::copy(std::as_bytes(from), Array(made).data());
-    return made;
+    nb::object array = empty_array(dtype, shape);
+    std::ranges::copy(std::as_bytes(from), Array(array).data());
+    return array;
   }
 
-  const nb::object sampler_;  ///< Kept, so that it and its buffer outlive the mirror.
+  const nb::object sampler_;  ///< Kept alive, with its buffer, as long as the mirror.
   const AnyBuffer& origin_;
   const std::unique_ptr<RowMirror> mirror_;
-  RowMirror::NewRows
-      pending_rows_;  ///< Rows that were not given, because there was no memory for them.
+  RowMirror::NewRows pending_rows_;  ///< Rows of a call that had no memory for their arrays.
 };
 
 void make_mirror(RowMirrorObject* place, CallName, Given<"Sampler | Mix"> source,
@@ -171,10 +175,10 @@ void make_mirror(RowMirrorObject* place, CallName, Given<"Sampler | Mix"> source
 
 }  // namespace
 
-Count Conversion<Count>::from(nb::handle given, ArgumentName what) {
-  const auto count = value_from<Py_ssize_t>(given, what);
+Count Conversion<Count>::from(nb::handle given, ArgumentName argument) {
+  const auto count = value_from<Py_ssize_t>(given, argument);
   if (count < 1) {
-    fail(what, " is ", count, "; allowed: at least 1");
+    fail(argument, " is ", count, "; allowed: at least 1");
   }
   return {static_cast<std::size_t>(count)};
 }
@@ -219,14 +223,14 @@ void SamplerObject::fill(CallName call, Batch& batch, std::size_t offset, std::s
 
 nb::object SamplerObject::sample(CallName call, Count n, const SampleOptions& options, bool views) {
   const bool reuse = views && views_.is_valid() && self_of<BatchObject>(views_.ptr()).n == n.items;
-  nb::object made = reuse ? views_ : make_batch(pool_, n.items);
-  auto& batch = self_of<BatchObject>(made.ptr());
+  nb::object object = reuse ? views_ : make_batch(pool_, n.items);
+  auto& batch = self_of<BatchObject>(object.ptr());
   fill(call, batch.batch, 0, n.items, options);
   if (views) {
-    views_ = made;
+    views_ = object;
     batch.views = true;
   }
-  return made;
+  return object;
 }
 
 void SamplerObject::sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
@@ -260,14 +264,14 @@ nb::object SamplerObject::prefetch(CallName call, Count n, std::size_t depth,
     options.resume.reset();
   }
   auto source = std::visit(
-      []<class Made>(Made&& made) -> std::unique_ptr<BatchSource> {
-        return std::make_unique<std::decay_t<Made>>(std::forward<Made>(made));
+      []<class Made>(Made&& sampler) -> std::unique_ptr<BatchSource> {
+        return std::make_unique<std::decay_t<Made>>(std::forward<Made>(sampler));
       },
       without_gil([&] { return origin_->sampler(options, selector_); }));
-  nb::object made = make_prefetcher({{origin_}, std::move(source), std::move(pool), n.items},
-                                    sample, depth, timeout);
+  nb::object prefetcher = make_prefetcher({{origin_}, std::move(source), std::move(pool), n.items},
+                                          sample, depth, timeout);
   ++prefetchers_;
-  return made;
+  return prefetcher;
 }
 
 nb::object SamplerObject::update_priorities(CallName call, const Keys& keys,
@@ -310,7 +314,7 @@ void bind_sampler(nb::module_& module) {
       .method<&Self::update_priorities>("update_priorities", "UpdateResult", kUpdate, arg("keys"),
                                         arg("priorities"))
       .property<&Self::fresh>(
-          "fresh", "Items of the last batch that came from the queue of `fresh`: its first ones.")
+          "fresh", "How many items of the last batch are fresh ones (`fresh`): its first ones.")
       .property<&Self::passes>("passes", "Passes completed with draws='epoch'.")
       .add(module);
 }
@@ -319,8 +323,8 @@ void bind_mirror(nb::module_& module) {
   using Self = RowMirrorObject;
   Type<Self>("_RowMirror", "Which rows of a buffer a device lacks; for reprise.torch.mirror.")
       .constructor<&make_mirror>(
-          "sampler: its batches have keys, weights, probabilities, mutable columns and recurrent\n"
-          "states from now on. part: of a Mix.",
+          "sampler: its batches have only keys, weights, probabilities, mutable columns and\n"
+          "recurrent states from now on. part: the index of a part, for a Mix.",
           arg("sampler"), arg("part", 0U))
       .property<&Self::schema>("schema", "Schema", "The buffer's schema.")
       .property<&Self::window>("window", "_Window", "The buffer's window.")
@@ -337,7 +341,7 @@ void bind_mirror(nb::module_& module) {
       .method<&Self::new_rows>("new_rows", "tuple[NDArray[np.int64], NDArray[np.uint8]]",
                                "Rows that the draws since the last call have read for the first "
                                "time, [k], and their bytes, [k, row_bytes]. After a MemoryError "
-                               "the next call gives those that this one had.")
+                               "the next call gives the rows that this call could not give.")
       .add(module);
 }
 

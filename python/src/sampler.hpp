@@ -20,7 +20,7 @@ template <>
 inline constexpr Words words_of<Draws>{
     "_Draws", {"stratified", "independent", "without_replacement", "epoch"}};
 
-/// The options of a draw without those of waiting, which some calls take in another form.
+/// The options of a draw, without timeout and gather, which some calls take in another form.
 struct DrawOptions : SampleOptions {};
 template <>
 inline constexpr auto members_of<DrawOptions> =
@@ -39,26 +39,26 @@ struct Count {
 };
 template <>
 struct Conversion<Count> : Conversion<std::size_t> {
-  static Count from(nb::handle given, ArgumentName what);
+  static Count from(nb::handle given, ArgumentName argument);
 };
 
-/// The seeds of two prefetchers of a sampler are 2^32 apart, so that those of the parts of a mix,
-/// which follow each other, differ too.
+/// The seeds of a sampler's prefetchers are 2^32 apart: the parts of a mix have seeds that follow
+/// each other, which would meet those of the next prefetcher's parts otherwise.
 constexpr unsigned kSeedShift = 32;
 
 /// reprise.Sampler: draws batches for one learner thread.
 class SamplerObject {
  public:
-  /// `selector` is its index.
+  /// `selector` is the index of the selector that draws.
   SamplerObject(std::shared_ptr<AnyBuffer> origin, std::size_t selector,
                 const SamplerOptions& options, const Allocator& allocator);
 
   [[nodiscard]] Entered enter(const char* call) { return {in_use_, "Sampler", *origin_, call}; }
   nb::object sample(CallName call, Count n, const SampleOptions& options, bool views);
   nb::object empty_batch(Count n) {
-    nb::object made = make_batch(pool_, n.items);
-    self_of<BatchObject>(made.ptr()).views = true;
-    return made;
+    nb::object batch = make_batch(pool_, n.items);
+    self_of<BatchObject>(batch.ptr()).views = true;
+    return batch;
   }
   void sample_into(CallName call, BatchObject& batch, std::size_t offset, Count n,
                    const SampleOptions& options);
@@ -79,9 +79,8 @@ class SamplerObject {
   void check_current(CallName call) const;
 
   std::shared_ptr<AnyBuffer> origin_;
-  const unsigned restore_count_ =
-      origin_->restore_count;   ///< The count of restores when it was made.
-  const std::size_t selector_;  ///< The index of its selector.
+  const unsigned restore_count_ = origin_->restore_count;  ///< The count when this was made.
+  const std::size_t selector_;                             ///< The index of its selector.
   const SamplerOptions options_;
   std::shared_ptr<BatchPool> pool_;
   AnySampler sampler_;
@@ -89,7 +88,7 @@ class SamplerObject {
   bool in_use_ = false;
   SignalHook hook_;
   nb::object views_;               ///< The BatchObject that calls with views=True fill.
-  std::uint64_t prefetchers_ = 0;  ///< How many were made.
+  std::uint64_t prefetchers_ = 0;  ///< How many prefetchers were made.
 };
 
 /// The C++ sampler of a reprise.Mix, and its first buffer; both null if the object is no Mix.
@@ -99,7 +98,7 @@ struct MixSource {
 };
 [[nodiscard]] MixSource mix_source_of(nb::handle given);
 
-/// Throws Closed, TimeoutError or NothingToDraw, and puts the status into a sentence.
+/// Throws Closed, NothingToDraw or TimedOut, by the status, which the message puts into a sentence.
 [[noreturn]] void raise_status(const SampleStatus& status, const char* call);
 
 /// A source of batches of n items, the origins that it draws from, and the memory of its batches.

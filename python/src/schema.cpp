@@ -9,12 +9,12 @@ namespace {
 using Shape = std::vector<std::size_t>;
 
 Shape shape_from(nb::handle shape, const std::string& field) {
-  const bool text = PyUnicode_Check(shape.ptr());
-  const nb::object all = text ? nb::object() : nb::steal(PyObject_GetIter(shape.ptr()));
+  const bool is_text = PyUnicode_Check(shape.ptr());
+  const nb::object sequence = is_text ? nb::object() : nb::steal(PyObject_GetIter(shape.ptr()));
   PyErr_Clear();
-  check_kind(all.is_valid(), shape, field + ": shape", "a sequence of integers of at least 1");
+  check_kind(sequence.is_valid(), shape, field + ": shape", "a sequence of integers of at least 1");
   Shape sizes;
-  for (const nb::handle size : nb::list(all)) {
+  for (const nb::handle size : nb::list(sequence)) {
     sizes.push_back(
         value_from<std::size_t>(size, field + ": shape[" + std::to_string(sizes.size()) + "]"));
   }
@@ -85,8 +85,8 @@ void infer(CallName call, Schema& schema, Role role, nb::handle examples,
   check_kind(nb::hasattr(examples, "keys"), examples, "Schema.from_step: " + parameter,
              "a mapping of names to example values");
   // Making arrays runs code of the values, which may change the mapping, so a copy is read.
-  const nb::object held = nb::module_::import_("builtins").attr("dict")(examples);
-  for (const nb::handle pair : nb::list(held.attr("items")())) {
+  const nb::object copy = nb::module_::import_("builtins").attr("dict")(examples);
+  for (const nb::handle pair : nb::list(copy.attr("items")())) {
     const std::string name =
         value_from<std::string>(pair[0], "Schema.from_step: a name in " + parameter);
     const nb::object value = pair[1];
@@ -192,9 +192,9 @@ name; the next observation of field `x` is `next_x`, as keyword and as key of a 
 dtypes: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, also as dtypes of
 torch; anything else is a TypeError. bfloat16 needs the package ml_dtypes.
 Errors: ValueError for an empty or duplicate name, for `end`, `priorities`, `final` and `env_ids`,
-which are keywords of the append calls, for a name that is that of a next observation, a dimension of
-0, more than 64 fields, a second discount or version; the schema is then unchanged.
-Thread safety: declare fields from one thread; reading is safe from any.)";
+which are keywords of the append calls, for the name of a next observation, a dimension of 0, more
+than 64 fields, a second discount or version; the schema is then unchanged.
+Thread safety: declare fields from one thread; any threads may read the schema.)";
 
 }  // namespace
 
@@ -212,8 +212,8 @@ become float32; ints int64; bools bool. Rewards and the discount are float32 sca
           keyword("mutable_columns", "None"))
       .method<&declare_typed<Role::Observation>>(
           "observation", "Schema",
-          R"(What the agent sees; each step also has a next one. A shape of () is a scalar. It is stored once
-per step, row-major.)",
+          R"(What the agent sees; each step also has a next observation. A shape of () is a scalar.
+An observation is stored once per step, row-major.)",
           arg("name"), arg("dtype"), arg("shape", "()"))
       .method<&declare_typed<Role::Column>>(
           "column", "Schema", "Belongs to one step: an action, a log-probability, anything else.",
@@ -221,8 +221,9 @@ per step, row-major.)",
       .method<&declare_typed<Role::MutableColumn>>(
           "mutable_column", "Schema",
           R"(A column whose values `ReplayBuffer.update` may replace while the step is stored, such as latents
-or values that a learner makes anew. Appended and drawn as any column; each value is read whole. It
-takes whole words of 8 bytes, and 4 bytes more per step. A save writes what changed.)",
+or values that a learner makes anew. It is appended and drawn as any column, and takes whole words
+of 8 bytes, and 4 bytes more per step. A draw beside an update reads each value whole, the old one
+or the new one. A save writes what changed.)",
           arg("name"), arg("dtype"), arg("shape", "()"))
       .method<&declare_float<Role::Reward>>(
           "reward", "Schema",
@@ -232,36 +233,37 @@ takes whole words of 8 bytes, and 4 bytes more per step. A save writes what chan
       .method<&declare_float<Role::Discount>>(
           "discount", "Schema",
           R"(A float32 scalar in [0, 1] of each step that multiplies into Batch.discounts and into the later
-rewards of Batch.returns (the convention of dm_env). One at most; of sequences without n_step a
-plain column.)",
+rewards of Batch.returns (the convention of dm_env). At most one; for sequences without n_step it is
+a plain column.)",
           arg("name", "discount"))
       .method<&declare_version>(
           "version", "Schema",
           R"(The version of the policy that made a step, an int64: the last `Writer.set_version`, or 0 before
-the first. An append may leave it out; a value given by its name has precedence. A batch has it as
-any column, and `max_staleness` of ReplayBuffer needs it. One at most.)",
+the first. An append may leave the field out; a value given by its name has precedence. A batch has
+the field as any column, and `max_staleness` of ReplayBuffer needs it. At most one.)",
           arg("name", "version"))
       .method<&declare_typed<Role::RecurrentState>>(
           "recurrent_state", "Schema",
-          R"(What a recurrent network carries into a step, for sequences: an item keeps that of its first
+          R"(What a recurrent network carries into a step, for sequences: an item keeps the state of its first
 step (the stored state of Kapturowski et al., R2D2, 2019). Give it to `append` at each step with
-which an item may begin: positions that are multiples of the period, all with end='overlap' and
-'continue'. A batch has it as [B, *shape]. A buffer of `Transitions` refuses it: declare a column
-there.)",
+which an item may begin: positions that are multiples of the period, with end='overlap' and
+'continue' all positions. A batch has it as [B, *shape]. A buffer of `Transitions` refuses it:
+declare a column there.)",
           arg("name"), arg("dtype"), arg("shape"))
       .method<&require_finite>(
           "require_finite", "Schema",
           R"(Whether NaN and infinite values are refused, with a ValueError that names field, step and value, in
-observations and rewards of floats. The step is not taken. Off by default; costs a pass
-over these fields per step. A checkpoint keeps it; schemas that differ in it alone are equal.)",
+observations and rewards of floats. The refused step is not taken. Off by default; costs a pass over
+these fields per step. A checkpoint keeps the setting; schemas that differ in it alone are equal.)",
           arg("on", true))
       .method<&compress>(
           "compress", "Schema",
           R"(Keeps an observation compressed in memory, losslessly, for images that resemble each other: a
 frame of an Atari game takes a fifth to a thirtieth. Batches stay as they are. An append takes 1
-to 5 us more for 7 KB, and a frame that is drawn 0.3 to 1 us. What cannot be compressed takes 8
-bytes more. Schemas that differ in it alone are equal. The method stats of a buffer tells both
-sizes. ValueError for other fields and for observations of less than 512 bytes.)",
+to 5 us more for 7 KB, and a drawn frame 0.3 to 1 us more. A frame that cannot be compressed takes
+8 bytes more. Schemas that differ in this setting alone are equal. `ReplayBuffer.stats` has the
+bytes with and without compression. ValueError for other fields and for observations of less than
+512 bytes.)",
           arg("name"))
       .property<&Schema::requires_finite>(
           "requires_finite", "Whether NaN and infinite observations and rewards are refused.")

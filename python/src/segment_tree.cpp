@@ -15,12 +15,13 @@
 namespace reprise::python {
 namespace {
 
-/// Lets the calls of one object take turns; long calls run without the GIL. There is no deadlock,
-/// because a thread that has the turn never asks for the GIL.
+/// Lets the calls of one object run one at a time: a call has its turn while it holds `mutex_`.
+/// Long calls run without the GIL. There is no deadlock, because a thread never asks for the GIL in
+/// its turn.
 class Turns {
  public:
-  /// Runs the work, which must not use Python. RuntimeError in a child that was forked while a
-  /// thread of its parent had the turn, because nobody gives it back there.
+  /// Runs the work, which must not use Python. RuntimeError in a child that was forked during the
+  /// turn of another thread, which does not end in the child.
   template <class Work>
   auto run(bool long_work, const Work& work) {
     if (!long_work) {
@@ -75,20 +76,20 @@ void make(AnyTree* place, std::size_t capacity, Given<"DTypeLike"> dtype) {
   }
 }
 
-/// The numbers of an argument, copied in the tree's turn, because other code may change the array
-/// or it may be the tree's own leaves. Refuses what numpy would convert with loss of meaning: text,
-/// dates, objects, complex numbers.
+/// The numbers of an argument. They are copied in the call's turn, because other code may change
+/// the array, or the array may be a view of the tree's leaves. Refuses what numpy would convert
+/// with loss of meaning: text, dates, objects, complex numbers.
 template <class T>
 class NumberArgument {
  public:
-  NumberArgument(nb::handle given, ArgumentName what) {
+  NumberArgument(nb::handle given, ArgumentName argument) {
     constexpr bool kIntegers = std::is_integral_v<T>;
-    const nb::object array = array_of(given, what);
+    const nb::object array = array_of(given, argument);
     const Array read(array);
     // numpy gives an empty list the type float64.
     if (read.size() != 0 &&
         std::string_view(kIntegers ? "iu" : "fiub").find(read.kind()) == std::string_view::npos) {
-      fail<WrongKind>(what, " are of dtype ", str_of(read.dtype()),
+      fail<WrongKind>(argument, " are of dtype ", str_of(read.dtype()),
                       "; allowed: ", kIntegers ? "integers" : "real numbers");
     }
     array_ = array_from(array, kDType<T>);
@@ -102,7 +103,7 @@ class NumberArgument {
   [[nodiscard]] std::size_t bytes() const noexcept { return given_.size_bytes(); }
   [[nodiscard]] std::size_t size() const noexcept { return given_.size(); }
   [[nodiscard]] bool is_scalar() const noexcept { return shape.empty(); }
-  /// A copy of the numbers. Call it once, in the tree's turn.
+  /// A copy of the numbers. Call it once, in the call's turn.
   std::span<const T> read() {
     copy_.assign(given_.begin(), given_.end());
     return copy_;
@@ -156,7 +157,7 @@ void assign_range(AnyTree& any, CallName call, std::size_t first, ArrayLike give
   });
 }
 
-/// The end of a range; without a value it is the capacity.
+/// The end of a range of leaves; empty: the capacity.
 using Last = std::optional<std::size_t>;
 
 /// Runs kChange, such as kAdd, on a range of leaves with a number.
@@ -179,7 +180,7 @@ template <auto kQuery>
 double query(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {
     const std::size_t last = end.value_or(tree.capacity());
-    return any.turns.run(false, [&] { return double{kQuery(tree, first, last)}; });
+    return any.turns.run(/*long_work=*/false, [&] { return double{kQuery(tree, first, last)}; });
   });
 }
 constexpr auto kSum = [](auto& tree, auto first, auto last) { return tree.sum(first, last); };
@@ -187,25 +188,27 @@ constexpr auto kMin = [](auto& tree, auto first, auto last) { return tree.min(fi
 constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(first, last); };
 
 double leaf(AnyTree& any, std::size_t at) {
-  return any.visit(
-      [&](auto& tree) { return any.turns.run(false, [&] { return double{tree.leaf(at)}; }); });
+  return any.visit([&](auto& tree) {
+    return any.turns.run(/*long_work=*/false, [&] { return double{tree.leaf(at)}; });
+  });
 }
 
 nb::object find(AnyTree& any, CallName call, ArrayLike target) {
   NumberArgument<double> targets(target, {call.text, "target"});
   if (targets.is_scalar()) {
     return nb::int_(any.visit([&](auto& tree) {
-      return any.turns.run(false, [&] { return tree.find_prefix_sum(targets.read().front()); });
+      return any.turns.run(/*long_work=*/false,
+                           [&] { return tree.find_prefix_sum(targets.read().front()); });
     }));
   }
-  nb::object found = empty_array(DType::I64, targets.shape);
-  const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(Array(found).data()),
+  nb::object leaves = empty_array(DType::I64, targets.shape);
+  const std::span<std::size_t> to(reinterpret_cast<std::size_t*>(Array(leaves).data()),
                                   targets.size());
   any.visit([&](auto& tree) {
     any.turns.run(targets.bytes() > kCopyWithGil,
                   [&] { tree.find_prefix_sum(targets.read(), to); });
   });
-  return found;
+  return leaves;
 }
 
 DType dtype(AnyTree& any) {
@@ -219,7 +222,7 @@ nb::object dtype_object(AnyTree& any) {
 nb::object leaves(nb::handle self) {
   auto& any = self_of<AnyTree>(self.ptr());
   return any.visit([&](auto& tree) {
-    return view_of(dtype(any), {{tree.capacity()}}, tree.leaves().data(), self, false);
+    return view_of(dtype(any), {{tree.capacity()}}, tree.leaves().data(), self, /*writable=*/false);
   });
 }
 
@@ -249,8 +252,8 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
       .special<&length>(Py_mp_length, "__len__(self) -> int")
       .property<&leaves>(
           "leaves", "NDArray[Any]",
-          "All leaves in order, [capacity] of the tree's dtype: a read-only view, which shows\n"
-          "some changed while a call in another thread changes many.")
+          "All leaves in order, [capacity] of the tree's dtype: a read-only view. While a call in\n"
+          "another thread changes many leaves, the view may show only some of them changed.")
       .property<&dtype_object>("dtype", "np.dtype[Any]",
                                "The dtype of the leaves: float32 or float64.")
       .method<&leaf>("leaf", "One leaf, 0 to capacity - 1, as a float.", arg("leaf"))
@@ -262,11 +265,11 @@ dtype: of the leaves, and of what calls store in them: float32, 4 bytes a leaf, 
                             arg("first", 0U), arg("last", std::nullopt))
       .method<&assign>(
           "assign",
-          R"(Sets leaves[i] to values[i], or all of them to one value; the last of duplicates wins. Each
-ancestor is computed once.
+          R"(Sets leaf leaves[i] to values[i], or all these leaves to one value; the last of
+duplicates wins. Each ancestor is computed once.
 
-leaves: integers [n], 0 to capacity - 1, or one.
-values: numbers [n], or one; converted to the dtype of the tree.)",
+leaves: integers [n], 0 to capacity - 1, or one integer.
+values: numbers [n], or one number; converted to the dtype of the tree.)",
           arg("leaves"), arg("values"))
       .method<&assign_range>(
           "assign_range",
@@ -282,9 +285,9 @@ values: numbers [n], or one; converted to the dtype of the tree.)",
                              arg("first", 0U), arg("last", std::nullopt))
       .method<&find>(
           "find_prefix_sum", "Any",
-          R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before it is at most the
-target, and with it above. A number gives an int; an array of numbers, of any shape, an int64 array
-of that shape.)",
+          R"(The leaf on which a target in [0, sum()] falls: the sum of the leaves before this leaf
+is at most the target, and the sum up to and with this leaf is above. For a number returns an int;
+for an array of numbers, of any shape, an int64 array of that shape.)",
           arg("target"))
       .add(module);
 }

@@ -28,35 +28,35 @@ inline constexpr auto members_of<DeliveryCounts> =
 
 namespace {
 
-/// reprise.ReplayShard.
 struct ShardObject {
   [[nodiscard]] SharedBuffer::Call enter(const char* call) const { return {*shared, call}; }
   [[nodiscard]] ReplayShard& core() { return *shard; }
 
   nb::object append(CallName call, const Bytes& shipment, std::chrono::nanoseconds timeout) {
     SignalHook hook([this] { return shared->stats(); });
-    const AppendResult all =
+    const AppendResult result =
         hook.wait(timeout, [&] { return shard->append(shipment.bytes, timeout, &hook); });
-    if (all.status == CommitStatus::Closed) {
+    if (result.status == CommitStatus::Closed) {
       throw Closed(std::string(call.text) + ": closed");
     }
-    if (all.status != CommitStatus::Committed) {
-      fail<TimedOut>(call.text, ": timed out with ", all.steps,
+    if (result.status != CommitStatus::Committed) {
+      fail<TimedOut>(call.text, ": timed out with ", result.steps,
                      " steps appended; append the shipment again for the others");
     }
-    return named_tuple("AppendResult", all);
+    return named_tuple("AppendResult", result);
   }
   nb::object exchange(const Bytes& request) {
-    constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // As of `ShardClient.request`.
+    constexpr std::chrono::seconds kLongestTimeout(1'000'000'000);  // As in `ShardClient.request`.
     SignalHook hook([this] { return shared->stats(); });
-    return array_of(
-        hook.wait(kLongestTimeout, [&] { return shard->exchange(request.bytes, {}, &hook); }));
+    return array_of(hook.wait(kLongestTimeout,
+                              [&] { return shard->exchange(request.bytes, /*room=*/{}, &hook); }));
   }
   nb::object append_all(const Bytes& call, std::chrono::nanoseconds timeout,
                         std::optional<std::size_t> most) {
+    constexpr std::size_t kAll = ~std::size_t{0};
     SignalHook hook([this] { return shared->stats(); });
     return array_of(hook.wait(timeout, [&] {
-      return shard->append_all(call.bytes, timeout, most.value_or(~std::size_t{0}), &hook);
+      return shard->append_all(call.bytes, timeout, most.value_or(kAll), &hook);
     }));
   }
   nb::object share(std::string address) {
@@ -84,9 +84,9 @@ nb::object deliveries(ReplayShard& shard) {
   return to_python(shard.deliveries());
 }
 
-/// Pairs of a writer and its shipment, read in place.
+/// Writers' ids and their shipments, whose bytes are read in place.
 struct ShipmentList {
-  std::vector<Bytes> blobs;
+  std::vector<Bytes> owners;  ///< Keep the bytes of the shipments.
   std::vector<ShipmentOf> shipments;
 };
 
@@ -101,14 +101,13 @@ nb::object parse_state(const Bytes& answer) {
 }
 
 nb::object parse_outcomes(const Bytes& answer) {
-  nb::list all;
-  for (const ShipmentOutcome& one : outcomes_of(answer.bytes)) {
-    all.append(nb::make_tuple(static_cast<unsigned>(one.kind), one.steps, text_of(one.reason)));
+  nb::list outcomes;
+  for (const auto& [kind, steps, reason] : outcomes_of(answer.bytes)) {
+    outcomes.append(nb::make_tuple(static_cast<unsigned>(kind), steps, text_of(reason)));
   }
-  return all;
+  return outcomes;
 }
 
-/// reprise.ShardConnection.
 struct ConnectionObject {
   explicit ConnectionObject(const std::string& address) : client(address) {}
 
@@ -133,7 +132,7 @@ void make_connection(ConnectionObject* place, const std::string& address) {
   new (place) ConnectionObject(address);
 }
 
-/// Connections that are kept as long as the call runs.
+/// The connections of a call, whose objects `list` keeps while the call runs.
 struct Connections {
   nb::object list;
   std::vector<ServiceClient*> clients;
@@ -146,27 +145,32 @@ bool wait(const Connections& connections, std::chrono::nanoseconds timeout) {
 
 constexpr const char* kShard =
     R"(Serves a buffer to remote writers and remote learners, beside its own writers and samplers. Any
-thread. Shipments of one writer exclude each other, and so do exchanges.)";
+thread may call it; calls with shipments of one writer take turns, and so do exchanges.)";
 
 constexpr const char* kMakeShard =
-    R"(buffer: a ReplayBuffer. ValueError for one with max_times_sampled, or a selector that draws in
-an order, by rank, or by a sum or an age over the whole buffer: such draws need all shards at one
-moment; nor with a mutable column, whose values no request replaces.
-seed: of its draws; None: the incarnation, because shards with one seed would draw by the same random
-numbers. incarnation: 64 bits, different ones after each restart; None: at random.)";
+    R"(buffer: a ReplayBuffer. ValueError for a buffer with max_times_sampled, or with a selector that draws
+in an order, by rank, or by a sum or an age over the whole buffer, because such draws need all shards
+at one moment; also for one with a mutable column, because no request replaces its values.
+seed: of its draws; None: the incarnation, because shards with equal seeds would draw by the same
+random numbers. incarnation: 64 bits, different ones after each restart; None: at random.
+silent: a process that was not heard of for this many seconds, without a call under way, loses its
+writers if others need their places. forgotten: after this many seconds the writers of a silent
+process are closed, and answers that a silent client did not take are forgotten.)";
 
 constexpr const char* kAppend =
     R"(Appends the steps of a shipment. AppendResult(steps, repeated, restarted).
 
-timeout: seconds that it may wait for room; None waits for ever. After a TimeoutError a part may be
-appended: append the shipment again, and it goes on where it stopped.
+timeout: seconds that the call may wait for room; None waits for ever. At a TimeoutError a part may
+be appended: append the shipment again, which appends the rest.
 ValueError for bytes that are no shipment of this schema and window, are damaged, or come after a
-later shipment of their writer; then nothing has changed. Closed; RuntimeError beyond max_writers.)";
+later shipment of their writer; then nothing has changed. Closed if the buffer is closed;
+RuntimeError for more remote writers than max_writers.)";
 
 constexpr const char* kAppendAll =
-    R"(Appends the first `most` of the shipments that a call of `shipments_of` has, each as `append`.
-The answer has their outcomes (`outcomes_of`): after one that was refused, later ones of its writer
-are refused too. timeout: seconds that each may wait for room; once they are over, none begins to.)";
+    R"(Appends the first `most` of the shipments that `shipments_of` has packed, each as `append`.
+The answer has their outcomes (`outcomes_of`): after a shipment that was refused, later ones of its
+writer are refused too. timeout: seconds that shipments may wait for room; once these seconds are
+over, no shipment begins to wait.)";
 
 constexpr const char* kConnection =
     R"(Calls of a ReplayShard in another process of this machine, at the address of its `share`: `ask`
@@ -178,13 +182,13 @@ shard; a connection whose shard is gone is `closed`. Any thread.)";
 template <>
 struct Conversion<ShipmentList> {
   static std::string hint() { return "Iterable[tuple[int, Any]]"; }
-  static ShipmentList from(nb::handle given, ArgumentName what) {
+  static ShipmentList from(nb::handle given, ArgumentName argument) {
     ShipmentList list;
-    for (const nb::handle one : nb::iter(given)) {
-      const nb::object blob = one[1];
-      list.blobs.push_back(blob.is_none() ? Bytes{} : Conversion<Bytes>::from(blob, what));
-      list.shipments.push_back(
-          {Conversion<std::uint64_t>::from(nb::object(one[0]), what), list.blobs.back().bytes});
+    for (const nb::handle pair : nb::iter(given)) {
+      const nb::object bytes = pair[1];
+      list.owners.push_back(bytes.is_none() ? Bytes{} : Conversion<Bytes>::from(bytes, argument));
+      list.shipments.push_back({Conversion<std::uint64_t>::from(nb::object(pair[0]), argument),
+                                list.owners.back().bytes});
     }
     return list;
   }
@@ -192,12 +196,12 @@ struct Conversion<ShipmentList> {
 template <>
 struct Conversion<Connections> {
   static std::string hint() { return "Iterable[ShardConnection]"; }
-  static Connections from(nb::handle given, ArgumentName what) {
-    Connections all{nb::steal(PySequence_List(given.ptr())), {}};
-    for (const nb::handle one : nb::iter(all.list)) {
-      all.clients.push_back(&Conversion<ConnectionObject*>::from(one, what)->client);
+  static Connections from(nb::handle given, ArgumentName argument) {
+    Connections connections{nb::steal(PySequence_List(given.ptr())), {}};
+    for (const nb::handle object : nb::iter(connections.list)) {
+      connections.clients.push_back(&Conversion<ConnectionObject*>::from(object, argument)->client);
     }
-    return all;
+    return connections;
   }
 };
 
@@ -211,8 +215,8 @@ void bind_shard(nb::module_& module) {
                                     keyword("timeout", kNoTimeout))
       .method<&ReplayShard::close_writer, true>(
           "close_writer",
-          R"(The remote writer has ended or is lost: its episodes end as truncated at their last step here.
-Returns how many environments it had; 0 if it is unknown.)",
+          R"(Closes a remote writer that has ended or is lost: its episodes end as truncated at
+their last step here. Returns how many environments it had; 0 if the writer is unknown.)",
           arg("writer_id"))
       .method<&ShardObject::exchange>(
           "exchange", "NDArray[np.uint8]",
@@ -224,10 +228,11 @@ Updates of keys that this buffer never gave count as stale, as if their shard we
                                         keyword("timeout", kNoTimeout),
                                         keyword("most", std::nullopt))
       .method<&ReplayShard::note_alive>(
-          "note_alive", "Notes that a process with shipments is alive, as `append_all` does too.",
+          "note_alive", "Notes that a process that sends shipments is alive, as `append_all` does.",
           arg("process"))
       .method<&ReplayShard::is_silent>(
-          "is_silent", "Whether a process with shipments was not heard of for `silent`.",
+          "is_silent",
+          "Whether a process that sends shipments was not heard of for `silent` seconds.",
           arg("process"))
       .method<&ShardObject::share>(
           "share", "Host",
@@ -236,23 +241,24 @@ Updates of keys that this buffer never gave count as stale, as if their shard we
       .static_method<&packed_shipments>(
           "shipments_of", "NDArray[np.uint8]",
           R"(Packs shipments of writers of one process for one call of `append_all`. shipments: pairs of a
-writer's id and its shipment, or None if the writer has ended. process: 64 bits that no other
-process has. incarnation: that of the shard for which they are; 0 for any.)",
+writer's id and its shipment, which is None if the writer has ended. process: 64 bits that no other
+process has. incarnation: that of the shard which the shipments are for; 0: any incarnation.)",
           arg("process"), arg("incarnation"), arg("shipments"))
       .static_method<&parse_state>(
           "state_of", "tuple[int, int, bool, bool]",
-          R"(What an answer of a shard says of it: its incarnation, the steps committed there, whether it is
-closed, and whether it did what it was asked, which it does not for another incarnation.)",
+          R"(What an answer of a shard says of the shard: its incarnation, the steps committed there, whether it
+is closed, and whether it did what it was asked, which it refuses if asked for another incarnation.)",
           arg("answer"))
       .static_method<&parse_outcomes>(
           "outcomes_of", "list[tuple[int, int, str]]",
-          R"(The outcomes in an answer of `append_all`: 0 if the shipment is in, 1 if there was no room for all of
-it, 2 beyond max_writers, 3 once the buffer is closed, 4 for wrong bytes, 5 of the system, 6 without
-memory, 7 otherwise; the steps appended by this call; what the error said.)",
+          R"(The outcomes in an answer of `append_all`, one for each shipment. The first number says whether it
+is appended: 0: it is; 1: there was no room for all of it; 2: more writers than max_writers; 3: the
+buffer is closed; 4: wrong bytes; 5: an error of the system; 6: no memory; 7: another error. Then
+the steps appended by this call, and the message of the error.)",
           arg("answer"))
       .property<&deliveries>(
           "deliveries", "dict[str, int]",
-          "Counts of `append_all`: restarted_episodes and silent_writers_closed.")
+          "Sums over all calls of `append_all`: restarted_episodes and silent_writers_closed.")
       .property<&ReplayShard::incarnation>("incarnation",
                                            "The number of this incarnation of the shard.")
       .property<&ReplayShard::writers>("writers",
@@ -268,7 +274,8 @@ memory, 7 otherwise; the steps appended by this call; what the error said.)",
 with an error.)")
       .static_method<&wait>(
           "wait", "bool",
-          "Waits until one of them may have an answer or be closed; False after the timeout.",
+          "Waits until one of the connections may have an answer or be closed; False after the\n"
+          "timeout.",
           arg("connections"), arg("timeout"))
       .property<&ConnectionObject::closed>("closed", "Whether the shard is gone.")
       .add(module);

@@ -39,17 +39,16 @@ in its asynchronous mode:
         action[ids] = policy(seen)
         envs.send(action[ids], ids)
 
-What becomes of environments that end depends
-on who begins their next episode, `autoreset`:
+What an append gives for environments that end depends on who begins their next episode, `autoreset`:
 
 'same_step' (gym's vector environments and Gymnasium's before 1.0, Gymnasium's
   AutoresetMode.SAME_STEP, VecEnv of Stable-Baselines3): where `end` is not CONTINUE, next
   observations are already the first ones of the next episode, and the final ones are given apart:
-  `final={"state": ...}`, [E, ...] or a list or array of E objects, of which only rows of
-  environments that ended are read. Where none ended it is not read, and may be None or left out.
+  `final={"state": ...}`, [E, ...] or a list or array of E objects, of which only the rows of
+  environments that ended are read. If no environment ended, `final` may be None or left out.
 'next_step' (Gymnasium's NEXT_STEP, its default since 1.0, and EnvPool): next observations are the
-  final ones. The call after that is the reset: its next observations of that environment are the
-  first ones of the new episode; its action, reward and end are ignored, and nothing is appended.
+  final ones. The call after an environment's end is its reset: its next observations there are the
+  first ones of the new episode; its action, reward and end are ignored, and no step is appended.
 'disabled': next observations are the final ones, and before the next append `begin` gives the first
   ones of the new episodes.
 
@@ -61,12 +60,14 @@ constexpr const char* kBegin =
     R"(First observations, [E, *shape] each, by name. Environments outside an episode begin one, also
 where a simulator that resets itself was reset by hand.
 
-An environment within an episode that has steps ignores them with 'disabled', so that a call may
-give the observations of all. With 'same_step' and 'next_step' it ends that episode as truncated at
-its last step, as Writer.begin_episode, and begins another one. May then wait up to a second.
+For an environment within an episode that has steps: with 'disabled' the observations are ignored,
+so that a call may give the observations of all. With 'same_step' and 'next_step' the episode ends
+as truncated at its last step, as in Writer.begin_episode, for which the call may wait up to a
+second, and another one begins.
 
-Without observations, with autoreset 'next_step' alone: the simulator was told to reset these
-environments. Their episodes end as truncated, and the next append of each is its reset.
+A call without observations, allowed with autoreset 'next_step' alone, says that the simulator was
+told to reset these environments. Their episodes end as truncated, and the next append of each is
+its reset.
 env_ids: the environments of the rows; None for all.)";
 
 constexpr const char* kAppend =
@@ -74,32 +75,33 @@ constexpr const char* kAppend =
 [E, *shape] each; recurrent states by name where items may begin.
 
 end: [E] integers, 0 continue, 1 terminated, 2 truncated: reprise.ends(terminated, truncated).
-final: with 'same_step' alone, a dict of the final observations by name, [E, *shape], where any
-  environment ended: an array, or a list, tuple or array of E objects, which may be None where none
-  ended.
-priorities: None, or float32 [completing(end)], one for each item decided, environment by
-  environment.
+final: with 'same_step' alone, and needed if an environment ended: a dict of the final observations
+  by name, each an array [E, *shape], or a list, tuple or array of E objects, which may be None for
+  environments that did not end.
+priorities: None, or float32 [completing(end)], one for each item that the call completes,
+  environment by environment.
 env_ids: None, or integers, no two alike: row i of every array is of environment env_ids[i].
-RuntimeError, naming the environment, if one is outside an episode. TimeoutError, what interrupts
-the wait, and OSError if the disk of a mapped file is full: the steps of some environments were not
-taken. Call again with the same arguments before anything else: it goes on with those. Other
-arguments would be taken as the rest of the same step.)";
+RuntimeError, naming the environment, if one is outside an episode. TimeoutError, an exception that
+interrupts the wait, and OSError if the disk of a mapped file is full mean that the steps of some
+environments were not taken. Call again with the same arguments before anything else: that appends
+the steps left over. Other arguments would be taken as the rest of the same step.)";
 
 constexpr const char* kTransitions =
     R"(Appends one loose transition of every environment: every field by its name and observations as
 `next_` and name too, [E, *shape] each; env_ids as in `append`. For simulators whose loops hand over
 observation and next observation; where the two are at hand anyway `append` is cheaper.
 
-With 'next_step' the row behind an end is the simulator's reset, and not appended, if its
-observations equal the final ones byte for byte; others begin an episode, so a loop may leave resets
-out. Where an episode may begin with what the last one ended with, it must not, or the first step
-would be taken for the reset: then make the writer with 'disabled'. Other modes append every row.
+With 'next_step' a row behind an end whose observations equal the final ones byte for byte is the
+simulator's reset, and not appended. Any other row behind an end begins an episode, so a loop may
+leave resets out; but not where an episode may begin with the observations that the last one ended
+with, because its first step would be taken for the reset: then make the writer with 'disabled'.
+Other modes append every row.
 
 An environment's transition continues its episode if its observations equal the last `next_` ones
-byte for byte, else it begins a new one and truncates the old. end: as in `append`, with the final
-observations in `next_`. It brings no priorities, as Writer.append_transition. TimeoutError, what
-interrupts the wait, and OSError: call again with the same arguments before anything else, which
-takes no transition twice.)";
+byte for byte; else it ends that episode as truncated and begins a new one. end: as in `append`, with
+the final observations in `next_`. It has no priorities, as in Writer.append_transition. After a
+TimeoutError, an exception that interrupts the wait, or an OSError call again with the same arguments
+before anything else: no transition is appended twice.)";
 
 /// Whether an object is a mapping. A list and an array can be indexed too, but have no keys.
 bool has_keys(nb::handle given) {
@@ -115,34 +117,34 @@ bool has_keys(nb::handle given) {
 
 }  // namespace
 
-/// Chooses the environments of the call's rows: all if `env_ids` is null.
+/// Chooses the environments of the call's rows: all if `env_ids` is null. If they are others than
+/// those of the last call, this call does not continue that one.
 void VectorWriterObject::choose(nb::handle env_ids, const char* call) {
-  std::span<const std::size_t> all = writers().chosen();
-  ids_.assign(all.begin(), all.end());
+  const std::span<const std::size_t> last = writers().chosen();
+  ids_.assign(last.begin(), last.end());
   if (!env_ids.is_valid()) {
     writers().choose_all();
   } else {
-    const ArgumentName what(call, "env_ids");
-    const nb::object array = array_of(env_ids, what);
+    const ArgumentName argument(call, "env_ids");
+    const nb::object array = array_of(env_ids, argument);
     if (Array(array).kind() == 'b') {
-      fail<WrongKind>(what, ": expected the numbers of environments; given ",
+      fail<WrongKind>(argument, ": expected the numbers of environments; given ",
                       Array(array).described(), ": use numpy.flatnonzero");
     }
     std::vector<std::size_t> chosen(Array(array).size());
     if (!chosen.empty()) {  // An empty list has no dtype.
-      const nb::object owner = row_from(array, DType::I64, what, std::nullopt);
+      const nb::object owner = row_from(array, DType::I64, argument);
       std::memcpy(chosen.data(), Array(owner).data(), chosen.size() * sizeof(std::size_t));
     }
     for (const std::size_t id : chosen) {
       if (id >= size_) {
-        fail(what, ": environment ", static_cast<std::int64_t>(id), "; allowed: each of 0 to ",
+        fail(argument, ": environment ", static_cast<std::int64_t>(id), "; allowed: each of 0 to ",
              size_ - 1, " once");
       }
     }
     writers().choose(chosen);
   }
-  all = writers().chosen();
-  if (!std::equal(all.begin(), all.end(), ids_.begin(), ids_.end())) {
+  if (!std::ranges::equal(writers().chosen(), ids_)) {
     unfinished_ = false;
     loose_.reset();
   }
@@ -159,12 +161,13 @@ void VectorWriterObject::check_open(const char* call) const {
   origin_->check_process();
 }
 
-/// Adds the rows of these fields to the arguments of the C++ call.
+/// Adds the fields given under their own names, or with `next` as next observations, to the
+/// arguments of the C++ call.
 void VectorWriterObject::add_rows(const StepValues& values, bool next,
                                   std::vector<AnyValue>& to) const {
-  const std::uint64_t given = next ? values.given_next : values.given_now;
+  const std::uint64_t given_mask = next ? values.given_next : values.given_now;
   for (const FieldInfo& field : origin_->table.fields()) {
-    if ((given & field.bit()) != 0) {
+    if ((given_mask & field.bit()) != 0) {
       const Value& value = (next ? values.next : values.now)[field.field.index()];
       to.push_back({field.field, next, {value.data(), rows() * field.spec.bytes}});
     }
@@ -180,11 +183,11 @@ void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
     writers().await_resets();
     return;
   }
-  const ValuesReset taken(values_);
+  const ValuesReset reset_at_end(values_);
   const FieldTable& table = origin_->table;
-  read_fields(fields, table, {.now = table.observations(), .rows = rows()}, values_);
+  read_fields(fields, table, {.now = table.observation_mask(), .rows = rows()}, values_);
   rows_.clear();
-  add_rows(values_, false, rows_);
+  add_rows(values_, /*next=*/false, rows_);
   // Ending an open episode may wait for a chunk.
   const GilRelease released(autoreset_ != AutoReset::Disabled ||
                             table.copied_bytes() * rows() > kCopyWithGil);
@@ -218,21 +221,21 @@ nb::object VectorWriterObject::rows_to_array(const nb::object& given, const Fiel
   }
   std::vector<std::size_t> shape = field.spec.shape;
   shape.insert(shape.begin(), rows());
-  nb::object made = empty_array(field.spec.dtype, shape);
-  std::byte* const to = Array(made).data();
+  nb::object array = empty_array(field.spec.dtype, shape);
+  std::byte* const to = Array(array).data();
   std::fill_n(to, rows() * field.spec.bytes, std::byte{0});
   for (std::size_t row = 0; row < rows(); ++row) {
     if (ends(row)) {
       Value value;
-      const nb::object one = given[row];
-      value.assign(one, field, in, std::nullopt);
+      const nb::object element = given[row];
+      value.assign(element, field, in, /*rows=*/std::nullopt);
       std::copy_n(value.data(), field.spec.bytes, to + row * field.spec.bytes);
     }
   }
-  return made;
+  return array;
 }
 
-/// Reads the final observations of the environments that end, if any does.
+/// Reads the final observations of the environments that end, if there are such environments.
 void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const FieldTable& table = origin_->table;
   const std::string name = std::string(call) + ": final";
@@ -245,36 +248,33 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
   if (is_given && !has_keys(given)) {
     fail<WrongKind>(name, " is ", python_type_name(given),
                     "; allowed: a dict of arrays, the final observations, [E, ...], by name: ",
-                    table.names(table.observations()));
+                    table.names(table.observation_mask()));
   }
   if (is_given) {
     for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
       const NamedField named = table.find(key.ptr());
       if (named.field == nullptr || named.next || !named.field->traits().has_next) {
         fail(name, ": unknown field ", repr_of(key),
-             "; fields: ", table.names(table.observations()));
+             "; fields: ", table.names(table.observation_mask()));
       }
     }
   }
-  bool any = false;
-  for (std::size_t row = 0; row < rows() && !any; ++row) {
-    any = ends(row);
-  }
-  if (autoreset_ != AutoReset::SameStep || !any) {
+  const auto continues = [](End end) { return end == End::Continue; };
+  if (autoreset_ != AutoReset::SameStep || std::ranges::all_of(ends_, continues)) {
     return;
   }
   if (!is_given) {
     fail(name,
          " is missing: an environment ended, and with autoreset='same_step' next observations are "
          "those after the reset; give a dict of the final observations, [E, ...], by name: ",
-         table.names(table.observations()));
+         table.names(table.observation_mask()));
   }
   for (const FieldInfo& field : table.fields()) {
     if (!field.traits().has_next) {
       continue;
     }
-    const nb::object found = nb::steal(PyObject_GetItem(given.ptr(), field.name));
-    if (!found) {
+    const nb::object observations = nb::steal(PyObject_GetItem(given.ptr(), field.name));
+    if (!observations) {
       nb::python_error error;
       if (!error.matches(PyExc_KeyError)) {
         throw std::move(error);
@@ -282,16 +282,16 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
       fail(name, ": missing field ", field.spec.name);
     }
     const GivenIn in{call, "final."};
-    const nb::object given_rows = rows_to_array(found, field, in);
-    Value& taken = final_.next[field.field.index()];
+    const nb::object given_rows = rows_to_array(observations, field, in);
+    Value& value = final_.next[field.field.index()];
     final_.given_next |= field.bit();
-    taken.assign(given_rows, field, in, rows());
-    if (taken.data() == Array(given_rows).data()) {
-      taken.keep_alive(given_rows);
+    value.assign(given_rows, field, in, rows());
+    if (value.data() == Array(given_rows).data()) {
+      value.keep_alive(given_rows);
     }
     for (std::size_t row = 0; row < rows(); ++row) {
       if (ends(row)) {
-        taken.check_finite(field, in, row, 1);
+        value.check_finite(field, in, row, 1);
       }
     }
   }
@@ -302,19 +302,20 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
                                 const Fields& fields) {
   check_open(fields.call());
   choose(env_ids, fields.call());
-  const ValuesReset taken(values_);
-  const ValuesReset taken_final(final_);
+  const ValuesReset reset_at_end(values_);
+  const ValuesReset reset_final_at_end(final_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table,
-              {.now = table.columns(),
-               .optional = table.recurrent_states() | table.version(),
-               .next = table.observations(),
+              {.now = table.column_mask(),
+               .optional = table.state_mask() | table.version_mask(),
+               .next = table.observation_mask(),
                .rows = rows(),
                .unchecked = true},
               values_);
+  // Checks runs of rows that are all steps or all resets. Of a reset only the next observations,
+  // which begin the next episode, are stored, so only they are checked.
   const auto resets = [this](std::size_t row) { return writers().resetting(environment(row)); };
   for (std::size_t first = 0, end_of_run = 1; first < rows(); ++end_of_run) {
-    // Of a reset only the observations that begin the next episode are stored.
     if (end_of_run == rows() || resets(end_of_run) != resets(first)) {
       check_rows(fields.call(), table, values_, first, end_of_run - first, resets(first));
       first = end_of_run;
@@ -329,9 +330,9 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   const std::span<const float> priorities = priorities_or_none(given, items, fields.call());
   rows_.clear();
   finals_.clear();
-  add_rows(values_, false, rows_);
-  add_rows(values_, true, rows_);
-  add_rows(final_, true, finals_);
+  add_rows(values_, /*next=*/false, rows_);
+  add_rows(values_, /*next=*/true, rows_);
+  add_rows(final_, /*next=*/true, finals_);
   const auto attempt = [&] {
     const CommitStatus status = writers().append(ends_, rows_, finals_, priorities);
     unfinished_ = status != CommitStatus::Committed && status != CommitStatus::Closed;
@@ -349,15 +350,16 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   }
 }
 
-/// Does not use `autoreset_`, because the observations show whether an episode goes on.
+/// The observations show whether an episode goes on, so `autoreset_` says only whether there are
+/// rows of resets: see LooseRows.
 void VectorWriterObject::append_transitions(ArrayLike end, ArrayLike env_ids,
                                             const Fields& fields) {
   check_open(fields.call());
   choose(env_ids, fields.call());
-  const ValuesReset taken(values_);
+  const ValuesReset reset_at_end(values_);
   unfinished_ = false;
-  const LooseRows::Call rows_of{fields, values_, rows(), {}, end};
-  loose_.append(rows_of, *origin_, *group_,
+  const LooseRows::Call loose_call{fields, values_, rows(), /*end=*/{}, end};
+  loose_.append(loose_call, *origin_, *group_,
                 [&](std::size_t row) -> Writer& { return writers()[environment(row)]; });
 }
 
@@ -373,8 +375,8 @@ nb::object VectorWriterObject::item(PyObject* given) const {
   if (environment < -size() || environment >= size()) {
     fail<std::out_of_range>("environment ", environment, " of ", size());
   }
-  const Py_ssize_t place = environment < 0 ? environment + size() : environment;
-  return make_object<WriterObject>(origin_, group_, static_cast<std::size_t>(place));
+  const Py_ssize_t from_front = environment < 0 ? environment + size() : environment;
+  return make_object<WriterObject>(origin_, group_, static_cast<std::size_t>(from_front));
 }
 
 namespace {
@@ -395,11 +397,13 @@ nb::object make_vector_writer(Self& self, CallName call, std::size_t environment
 
 template <class Self>
 void add_vector_writer(Type<Self>& type) {
-  type.template method<&make_vector_writer<Self>>(
-      "vector_writer", "VectorWriter",
-      "What ReplayBuffer.vector_writer of _spaces.py calls, once it knows number and mode.",
-      arg("environments"), keyword("autoreset", AutoReset::SameStep),
-      keyword("timeout", kNoTimeout));
+  type.template method<&make_vector_writer<Self>>("vector_writer", "VectorWriter",
+                                                  "What ReplayBuffer.vector_writer of _spaces.py "
+                                                  "calls with the number of environments and the\n"
+                                                  "mode.",
+                                                  arg("environments"),
+                                                  keyword("autoreset", AutoReset::SameStep),
+                                                  keyword("timeout", kNoTimeout));
 }
 template void add_vector_writer(Type<BufferObject>& type);
 template void add_vector_writer(Type<GuestObject>& type);
@@ -415,11 +419,11 @@ void bind_vector_writer(nb::module_& module) {
                              keyword("priorities", std::nullopt), kIds, kFields)
       .method<&Self::append_transitions>("append_transitions", kTransitions, keyword("end"), kIds,
                                          kFields)
-      .method<&Self::completing>(
-          "completing",
-          "Items that an append with these ends, [E], would decide: the number of its priorities.\n"
-          "env_ids: as in `append`.",
-          arg("end"), arg("env_ids", "None"))
+      .method<&Self::completing>("completing",
+                                 "How many items an append with these ends, [E], would complete: "
+                                 "its number of priorities.\n"
+                                 "env_ids: as in `append`.",
+                                 arg("end"), arg("env_ids", "None"))
       .method<&Self::set_version>("set_version",
                                   "`Writer.set_version` of all environments, in `env_ids` or not.",
                                   arg("version"))

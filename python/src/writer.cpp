@@ -20,34 +20,34 @@ casting 'same_kind' allows is converted (float64 to float32), integers to any in
 range holds them; a C-contiguous array of the right dtype is copied once, straight into the
 buffer. Non-contiguous, read-only and byte-swapped arrays are fine.
 
-Errors, with nothing written: ValueError for a missing or unknown field, a wrong shape, a
-number out of range; TypeError for a dtype that does not convert; both name the field, what is
-expected and what was given. RuntimeError in a forked child, and where another thread's call is
-under way: one thread at a time may use a writer, any number of writers work at once.
-Closed after `close` of the writer or the buffer.
+A call that raises one of these errors has written nothing: ValueError for a missing or unknown
+field, a wrong shape, a number out of range; TypeError for a dtype that does not convert; both name
+the field, what is expected and what was given. RuntimeError in a forked child, and while another
+thread's call is under way: one thread at a time may use a writer, any number of writers work at
+once. Closed after `close` of the writer or the buffer.
 
 An append may wait, for a free chunk or the rate limiter, up to the timeout that the writer was
-made with: without the GIL, and KeyboardInterrupt reaches it. TimeoutError, what a signal handler
-raises, and OSError if the disk of a mapped file is full say that its step was not taken: call again
-with the same arguments. Copies of more than 512 bytes are made without the GIL.
+made with; it waits without the GIL, and KeyboardInterrupt ends the wait. TimeoutError, the exception
+of a signal handler, and OSError if the disk of a mapped file is full mean that the step was not
+taken: call again with the same arguments. Copies of more than 512 bytes are made without the GIL.
 
 Closing or losing a writer ends its episode as truncated at the last append. `with` closes it.)";
 
 constexpr const char* kBegin =
     R"(Starts an episode with its first observations: every observation of the schema by its name.
 
-Within an episode it ends that one first, as truncated at its last append. May then wait up to a
-second.)";
+Within an episode, the call first ends that episode as truncated at its last append, for which it
+may wait up to a second.)";
 
 constexpr const char* kAppend =
     R"(Appends one step: every column by its name, the observation that follows as `next_` and its name,
 a recurrent state by its name where an item may begin: at positions of the episode that are
-multiples of the period, with sequences of end='overlap' or 'continue' at all.
+multiples of the period; with sequences of end='overlap' or 'continue' at every position.
 
-end: an End or its number, or reprise.ends(terminated, truncated); no bool. At an end the
-  `next_` observations are the final ones.
-priorities: None, and the selectors' initial priority applies, or float32 [n], one raw priority
-  for each item that this step decides, oldest first: `completing(end)` says how many.
+end: an End or its number, or reprise.ends(terminated, truncated); a bool is a TypeError. At an end
+  the `next_` observations are the final ones.
+priorities: float32 [n], one raw priority for each item whose window this step completes, oldest
+  first; `completing(end)` says how many. None: the selectors' initial priority.
 Raises RuntimeError outside an episode, TimeoutError as the class says.)";
 
 constexpr const char* kEpisode =
@@ -56,42 +56,44 @@ every other field is [T, *shape]. One pass without the GIL, at the speed of C++.
 
 end: how its last step ends, End.TERMINATED unless given; with End.CONTINUE the episode goes on
   with `append`.
-priorities: None, or float32 [n], one for each item of the episode, oldest first; of Transitions T.
+priorities: None, or float32 [n], one for each item of the episode (of Transitions T), oldest first.
 An episode under way is ended first, as truncated. Everything is checked before the first step is
-appended. If it is interrupted or finds no room after k steps, the episode is under way with those:
-the same call right after goes on after them.)";
+appended. If the call is interrupted or finds no room after k steps, the episode is under way with k
+steps: the same call, made right after, appends the others.)";
 
 constexpr const char* kTransition =
     R"(Appends one loose transition: every field by its name, and observations as `next_` and name too.
 
-It continues an episode of which such a call took a step, if its observations equal the last `next_`
-ones byte for byte, else it begins a new one and truncates the old. Costs comparing and copying the
-observations; a transition that continues nothing takes two rows instead of one.
+The transition continues the episode under way if such a call appended a step of the episode and the
+observations equal the last `next_` ones byte for byte; else it ends that episode as truncated and
+begins a new one. Costs comparing and copying the observations; a transition that begins an episode
+takes two rows instead of one.
 
-It brings no priorities: where a selector has initial='from_caller', one that decides items is
-refused (ValueError).)";
+It has no priorities: with a selector of initial='from_caller', a transition that completes an item
+is refused (ValueError).)";
 
 constexpr const char* kTransitions =
     R"(Appends T loose transitions in the order of time: every field as an array [T, *shape], and
-observations as `next_` and name too. end: [T] integers, as in VectorWriter.append. Each is taken as
-by `append_transition`, in one pass without the GIL.
+observations as `next_` and name too. end: [T] integers, as in VectorWriter.append. Each transition
+is appended as by `append_transition`, in one pass without the GIL.
 
-Everything but the number of priorities is checked before the first. If it is interrupted or finds
-no room after k transitions, the same call right after goes on after them.)";
+All values are checked before the first transition is appended; whether a selector needs priorities
+is checked at each. If the call is interrupted or finds no room after k transitions, the same call,
+made right after, appends the others.)";
 
 }  // namespace
 
 WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments,
-                         AutoReset autoreset, std::chrono::nanoseconds wait)
+                         AutoReset autoreset, std::chrono::nanoseconds append_timeout)
     : restore_count(origin.restore_count),
       hook([&origin] { return origin.stats(); }),
-      timeout(wait) {
+      timeout(append_timeout) {
   const WriterOptions options{.timeout = timeout, .hook = &hook};
   without_gil([&] {
     if (environments) {
       vector.emplace(origin.vector_writer(*environments, options, autoreset));
     } else {
-      one.emplace(origin.writer(options));
+      single.emplace(origin.writer(options));
     }
   });
   closed.assign(environments.value_or(1), 0);
@@ -100,8 +102,7 @@ WriterGroup::WriterGroup(Origin& origin, std::optional<std::size_t> environments
 void WriterGroup::close(std::size_t e) {
   if (closed[e] == 0) {
     closed[e] = 1;
-    // Without the GIL, because closing may wait for a chunk in which open items are decided.
-    const GilRelease released;
+    const GilRelease released;  // Closing ends the episode, which may wait for a chunk.
     const Writer closing = std::move((*this)[e]);
   }
 }
@@ -112,10 +113,10 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
       group_(std::move(group)),
       environment_(environment),
       values_(origin_->table),
-      loose_(true, false) {}
+      loose_(/*one_writer=*/true, /*next_step=*/false) {}
 
 WriterObject::~WriterObject() {
-  // The last one closes the writers, without the GIL, because that may wait for a chunk.
+  // The group's last object closes the writers, without the GIL, because they may wait for a chunk.
   const GilRelease released(group_.use_count() == 1);
   group_.reset();
 }
@@ -139,13 +140,13 @@ void WriterObject::begin_episode(const Fields& fields) {
   Writer& writer = open(fields.call());
   origin_->check_process();
   origin_->check_open(fields.call(), group_->restore_count);
-  const ValuesReset taken(values_);
+  const ValuesReset reset_at_end(values_);
   const FieldTable& table = origin_->table;
-  read_fields(fields, table, {.now = table.observations()}, values_);
-  // Within an episode this may wait for a chunk in which open items are decided.
+  read_fields(fields, table, {.now = table.observation_mask()}, values_);
+  // Ending an episode under way may wait for a chunk.
   const GilRelease released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
-  write_step(writer, table, values_, false, table.observations(), 0);
+  write_step(writer, table, values_, /*next=*/false);
 }
 
 void WriterObject::append(End end, const std::optional<Priorities>& given, const Fields& fields) {
@@ -156,20 +157,20 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
     throw std::logic_error(std::string(fields.call()) +
                            " outside an episode: call begin_episode first");
   }
-  const ValuesReset taken(values_);
+  const ValuesReset reset_at_end(values_);
   const FieldTable& table = origin_->table;
   read_fields(fields, table,
-              {.now = table.columns(),
-               .optional = table.recurrent_states() | table.version(),
-               .next = table.observations()},
+              {.now = table.column_mask(),
+               .optional = table.state_mask() | table.version_mask(),
+               .next = table.observation_mask()},
               values_);
   check_states(values_, table, origin_->window, fields.call(), writer.episode_steps());
   const std::span<const float> priorities =
       priorities_or_none(given, given ? writer.completing(end) : 0, fields.call());
   const auto retry = [&] { return writer.commit(end, priorities); };
   const auto attempt = [&] {
-    write_step(writer, table, values_, false, ~std::uint64_t{0}, 0);
-    write_step(writer, table, values_, true, ~std::uint64_t{0}, 0);
+    write_step(writer, table, values_, /*next=*/false);
+    write_step(writer, table, values_, /*next=*/true);
     return retry();
   };
   episode_ = {};
@@ -177,16 +178,15 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
          &step_not_taken);
 }
 
-/// Whether the row that `row_` points at is the reset behind the row that ended the writer's last
-/// episode: a loop that knows of no resets gives that episode's final observations with it. A loop
-/// that leaves resets out gives the first ones of the next episode.
+/// Whether the row that `row_` points at is a simulator's reset: it comes right after the row that
+/// ended the writer's last episode, and has that episode's final observations. (A loop that leaves
+/// resets out gives the first observations of the next episode there.)
 bool LooseRows::is_reset(const Writer& writer) const {
-  const auto found = finals_.find(&writer);
-  if (found == finals_.end() || writer.in_episode() ||
-      found->second.episode != writer.episode_id()) {
+  const auto last = finals_.find(&writer);
+  if (last == finals_.end() || writer.in_episode() || last->second.episode != writer.episode_id()) {
     return false;
   }
-  const std::byte* final = found->second.observations.data();
+  const std::byte* final = last->second.observations.data();
   for (const AnyValue& value : row_) {
     if (!value.next && traits(value.field.role()).has_next) {
       if (std::memcmp(value.bytes.data(), final, value.bytes.size()) != 0) {
@@ -214,9 +214,9 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
   const FieldTable& table = origin.table;
   const auto& [fields, values, rows, end, ends] = call;
   read_fields(fields, table,
-              {.now = table.observations() | table.columns() | table.recurrent_states(),
-               .optional = table.version(),
-               .next = table.observations(),
+              {.now = table.observation_mask() | table.column_mask() | table.state_mask(),
+               .optional = table.version_mask(),
+               .next = table.observation_mask(),
                .rows = rows,
                .unchecked = next_step_},
               values);
@@ -233,7 +233,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
   } else {
     ends_.assign(1, end);
   }
-  const auto state = [&] {
+  const auto resume_state = [&] {
     const Writer& writer = writer_of(std::min(appended_, ends_.size() - 1));
     return std::pair(writer.episode_id(), writer.episode_steps());
   };
@@ -249,10 +249,10 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     set_row_bytes(0, ends_.size());
     return hash_of(row_, ends_);
   };
-  if (appended_ != 0 && (hash_values() != unfinished_hash_ || state() != resume_state_)) {
-    appended_ = 0;
+  if (appended_ != 0 && (hash_values() != unfinished_hash_ || resume_state() != resume_state_)) {
+    appended_ = 0;  // This is another call than the unfinished one.
   }
-  // A reset is not stored, so its values do not matter.
+  // A reset is not stored, so its values are not checked.
   for (std::size_t row = appended_; next_step_ && row < ends_.size(); ++row) {
     set_row_bytes(row, 1);
     if (!is_reset(writer_of(row))) {
@@ -266,11 +266,11 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
       set_row_bytes(first, at_once);
       Writer& writer = writer_of(appended_);
       if (next_step_ && is_reset(writer)) {
-        finals_[&writer].episode = kNone;  // An episode that ends has one reset.
+        finals_[&writer].episode = kNone;  // Only one reset follows the end of an episode.
         ++appended_;
         continue;
       }
-      std::size_t added = 0;  // The steps taken by a call for a single row: 0 or 1.
+      std::size_t added = 0;  // What a call for a single row has appended: 0 or 1.
       const CommitStatus status = writer.add_transitions(std::span(ends_).subspan(first, at_once),
                                                          row_, one_writer_ ? appended_ : added);
       appended_ += added;
@@ -285,7 +285,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
   };
   try {
     // The call may begin an episode, which may wait for a chunk, so it never holds the GIL.
-    commit(origin, group, true, call.fields.call(), add, add, [&] {
+    commit(origin, group, /*large=*/true, call.fields.call(), add, add, [&] {
       return call.rows
                  ? std::to_string(appended_) + " of " + std::to_string(*call.rows) +
                        " transitions were taken: call again with the same arguments, and it goes "
@@ -296,7 +296,7 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
     appended_ = 0;  // The call was refused, and would be refused again.
     throw;
   } catch (...) {
-    resume_state_ = state();
+    resume_state_ = resume_state();
     unfinished_hash_ = hash_values();
     throw;
   }
@@ -306,28 +306,28 @@ void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
 void WriterObject::append_loose(const LooseRows::Call& call) {
   Writer& writer = open(call.fields.call());
   origin_->check_process();
-  const ValuesReset taken(values_);
+  const ValuesReset reset_at_end(values_);
   episode_ = {};
   loose_.append(call, *origin_, *group_, [&](std::size_t /*row*/) -> Writer& { return writer; });
 }
 
 void WriterObject::append_transition(End end, const Fields& fields) {
-  append_loose({fields, values_, std::nullopt, end, {}});
+  append_loose({fields, values_, /*rows=*/std::nullopt, end, /*ends=*/{}});
 }
 
 void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
-  const std::size_t rows = count_rows(fields, origin_->table, false).value_or(1);
-  append_loose({fields, values_, rows, {}, end});
+  const std::size_t rows = count_rows(fields, origin_->table, /*final=*/false).value_or(1);
+  append_loose({fields, values_, rows, /*end=*/{}, end});
 }
 
 /// Reads the arrays of an episode. Returns its number of steps; observations have one row more.
 std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = origin_->table;
-  const std::optional<std::size_t> steps = count_rows(fields, table, true);
+  const std::optional<std::size_t> steps = count_rows(fields, table, /*final=*/true);
   check_final(fields, table);
   read_fields(fields, table,
-              {.now = table.observations() | table.columns() | table.recurrent_states(),
-               .optional = table.version(),
+              {.now = table.observation_mask() | table.column_mask() | table.state_mask(),
+               .optional = table.version_mask(),
                .rows = steps,
                .observation_rows = steps ? std::optional(*steps + 1) : std::nullopt},
               values_);
@@ -338,7 +338,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
                                   const Fields& fields) {
   Writer& writer = open(fields.call());
   origin_->check_process();
-  const ValuesReset taken(values_);
+  const ValuesReset reset_at_end(values_);
   const std::size_t steps = read_episode(fields);
   const std::size_t items =
       writer.check_episode(steps, end, given ? given->values : std::span<const float>());
@@ -349,7 +349,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
     const std::size_t count = steps + (field.traits().has_next ? 1 : 0);
     if ((values_.given_now & field.bit()) != 0) {
       rows.push_back({field.field,
-                      false,
+                      /*next=*/false,
                       {values_.now[field.field.index()].data(), count * field.spec.bytes}});
     }
   }
@@ -358,24 +358,26 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
   }
   const auto add = [&] { return writer.add_episode(steps, end, rows, episode_.taken, priorities); };
   try {
-    commit(*origin_, *group_, true, fields.call(), add, add, [&] { return episode_progress(); });
+    commit(*origin_, *group_, /*large=*/true, fields.call(), add, add,
+           [&] { return episode_progress(); });
   } catch (...) {
     episode_.id = writer.episode_id();
-    episode_.values = hash_of(rows, {});
+    episode_.values = hash_of(rows, /*ends=*/{});
     throw;
   }
   episode_ = {};
 }
 
-/// Whether an append_episode of `steps` steps continues the episode that was taken in part.
+/// Whether these arguments of append_episode are those of the call that appended only some steps,
+/// and the writer still is where that call left it.
 bool WriterObject::continues_episode(std::size_t steps, std::span<const AnyValue> values) const {
   const Writer& writer = (*group_)[environment_];
   return episode_.taken != 0 && episode_.steps == steps && writer.in_episode() &&
          writer.episode_id() == episode_.id && writer.episode_steps() == episode_.taken &&
-         hash_of(values, {}) == episode_.values;
+         hash_of(values, /*ends=*/{}) == episode_.values;
 }
 
-/// How many steps an unfinished append_episode has taken, and how to go on.
+/// How many steps an unfinished append_episode has appended, and how to go on.
 std::string WriterObject::episode_progress() const {
   if (episode_.taken == 0) {
     return step_not_taken();
@@ -387,12 +389,14 @@ std::string WriterObject::episode_progress() const {
 
 namespace {
 
+/// Makes a Writer of a buffer, guest or packer, in a group of its own.
 template <class Self>
 nb::object make_writer(Self& self, std::chrono::nanoseconds timeout) {
   return make_object<WriterObject>(
       self.shared,
-      std::make_shared<WriterGroup>(*self.shared, std::nullopt, AutoReset::Disabled, timeout),
-      std::size_t{0});
+      std::make_shared<WriterGroup>(*self.shared, /*environments=*/std::nullopt,
+                                    AutoReset::Disabled, timeout),
+      /*environment=*/std::size_t{0});
 }
 
 }  // namespace
@@ -424,15 +428,18 @@ void bind_writer(nb::module_& module) {
                                          kFields)
       .method<&Self::completing>(
           "completing",
-          "Items that an append with this end would decide now: the number of its priorities. At\n"
-          "CONTINUE 1 once n_step steps are there, else 0; at an end all those still open.",
+          "How many items an append with this end would complete now: its number of priorities.\n"
+          "Of Transitions CONTINUE completes 1 item from the episode's step n_step on, before it "
+          "0;\n"
+          "an end completes all items still open.",
           arg("end"))
       .method<&Self::set_version>(
           "set_version",
           "The version of the policy that makes the steps appended from now on "
-          "(`Schema.version`),\n"
-          "which should rise, and need not. ValueError for one below 0, and without a version in\n"
-          "the schema.",
+          "(`Schema.version`).\n"
+          "It should rise, but need not. ValueError for a version below 0, and for a schema "
+          "without\n"
+          "a version.",
           arg("version"))
       .method<&Self::close>(
           "close",

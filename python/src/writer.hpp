@@ -18,34 +18,36 @@
 
 namespace reprise::python {
 
-/// One writer, or the writers of a vector writer, with one hook; one thread at a time uses it.
+/// One writer, or the writers of a vector writer, with the hook that they share. One thread at a
+/// time uses a group.
 ///
 /// The hook lets the C++ writers wait only where the GIL is released for that: a small step for
 /// which there is room is appended with the GIL held.
 struct WriterGroup {
   /// Without `environments` there is one writer.
   WriterGroup(Origin& origin, std::optional<std::size_t> environments, AutoReset autoreset,
-              std::chrono::nanoseconds timeout);
+              std::chrono::nanoseconds append_timeout);
 
-  [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *one; }
+  [[nodiscard]] Writer& operator[](std::size_t e) { return vector ? (*vector)[e] : *single; }
   [[nodiscard]] bool in_episode(std::size_t e) {
-    return closed[e] == 0 && (vector ? vector->in_episode(e) : one->in_episode());
+    return closed[e] == 0 && (vector ? vector->in_episode(e) : single->in_episode());
   }
-  /// Closes a writer, so that another one may be made; once is enough.
+  /// Closes the writer of environment e, so that another one may be made. Does nothing if it is
+  /// closed.
   void close(std::size_t e);
 
-  bool in_use = false;  ///< Guarded by the GIL.
-  const unsigned
-      restore_count;  ///< `Origin::restore_count` when this was made: it writes to that buffer.
+  bool in_use = false;           ///< Guarded by the GIL.
+  const unsigned restore_count;  ///< `Origin::restore_count` when the group was made.
   SignalHook hook;
   std::chrono::nanoseconds timeout;
-  std::optional<Writer> one;
+  std::optional<Writer> single;
   std::optional<VectorWriter> vector;
   std::vector<std::uint8_t> closed;
 };
 
-/// Commits without waiting, with the GIL if the step is small; if there is no room, it waits
-/// without the GIL. Throws Closed, or a TimeoutError that ends with `describe_progress()`.
+/// Commits by `attempt`, which never waits, with the GIL unless the step is `large`. If there was
+/// no room, waits by `retry`, without the GIL. Throws Closed if the buffer was closed or restored,
+/// and TimedOut with `describe_progress()` in its message.
 template <class Attempt, class Retry, class Progress>
 void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
             const Attempt& attempt, const Retry& retry, const Progress& describe_progress) {
@@ -85,20 +87,21 @@ inline std::string step_not_taken() {
   return "the step was not taken: call again with the same arguments";
 }
 
-/// Appends transitions, one per row. If a call took only some rows, the same call goes on.
+/// Appends loose transitions, one per row. If a call appended only some of its rows, the same call,
+/// made again, appends the others.
 class LooseRows {
  public:
-  /// `one_writer`: all rows of a call belong to one writer. `next_step`: a simulator's reset is a
-  /// row too, which is not taken.
+  /// `one_writer`: all rows of a call belong to one writer. `next_step`: some rows are resets of
+  /// the simulator, which are not appended.
   LooseRows(bool one_writer, bool next_step) : one_writer_(one_writer), next_step_(next_step) {}
   /// The arguments of a call, read into `values`.
   struct Call {
     const Fields& fields;
     StepValues& values;
-    /// The rows of each array; none if the call has one transition.
+    /// The rows of each array; empty if the call has one transition, without a dimension of rows.
     std::optional<std::size_t> rows;
-    End end;          ///< The end of the only transition.
-    nb::handle ends;  ///< The ends of all rows.
+    End end;          ///< Without `rows` the end of the transition.
+    nb::handle ends;  ///< With `rows` the ends of all of them.
   };
   /// `writer_of` returns the writer of a row, ready for that row.
   void append(const Call& call, Origin& origin, WriterGroup& group,
@@ -120,9 +123,9 @@ class LooseRows {
   const bool one_writer_;
   const bool next_step_;
   std::map<const Writer*, Final> finals_;
-  std::vector<AnyValue> row_;  ///< The fields of a call.
+  std::vector<AnyValue> row_;  ///< The call's fields, with the bytes of the row looked at.
   std::vector<End> ends_;
-  std::size_t appended_ = 0;  ///< Rows that an unfinished call took.
+  std::size_t appended_ = 0;  ///< Rows that an unfinished call has appended.
   /// Episode and steps of the next row's writer when the unfinished call returned.
   std::pair<std::uint64_t, std::uint64_t> resume_state_;
   std::size_t unfinished_hash_ = 0;  ///< `hash_of` of the unfinished call.
@@ -155,7 +158,7 @@ class WriterObject {
   [[nodiscard]] std::uint64_t episode_steps() const;
 
  private:
-  /// An episode of which `append_episode` took only some steps.
+  /// An episode of which `append_episode` appended only the first `taken` steps.
   struct UnfinishedEpisode {
     std::size_t steps = 0;
     std::size_t taken = 0;
@@ -180,7 +183,6 @@ class WriterObject {
 template <>
 inline constexpr Words words_of<AutoReset>{"_Autoreset", {"same_step", "next_step", "disabled"}};
 
-/// reprise.VectorWriter.
 class VectorWriterObject {
  public:
   VectorWriterObject(std::shared_ptr<Origin> origin, std::size_t environments, AutoReset autoreset,
@@ -191,7 +193,7 @@ class VectorWriterObject {
         size_(environments),
         values_(origin_->table),
         final_(origin_->table),
-        loose_(false, autoreset == AutoReset::NextStep) {}
+        loose_(/*one_writer=*/false, autoreset == AutoReset::NextStep) {}
   ~VectorWriterObject() {
     const GilRelease released(group_.use_count() == 1);
     group_.reset();
@@ -238,10 +240,11 @@ class VectorWriterObject {
   std::shared_ptr<WriterGroup> group_;
   const AutoReset autoreset_;
   const std::size_t size_;
-  /// Whether the last append did not take all steps, so that its values are already checked.
+  /// Whether the last append left the steps of some environments over, which the next one, called
+  /// with the same arguments, appends. The other environments may be outside an episode by then.
   bool unfinished_ = false;
 
-  // The values of the unfinished append.
+  // The arguments of the present call, in memory that all calls use.
   StepValues values_;
   StepValues final_;  ///< The `final` observations, as next observations.
   std::vector<End> ends_;
@@ -251,7 +254,7 @@ class VectorWriterObject {
   LooseRows loose_;
 };
 
-/// A packer of steps. Its writers never wait.
+/// A StepPacker, as the origin of writers that never wait.
 class SharedPacker final : public Origin {
  public:
   SharedPacker(const Schema& schema, const Options& shard_options, StepPacker made)
@@ -267,17 +270,17 @@ class SharedPacker final : public Origin {
                                            AutoReset autoreset) override {
     return packer->vector_writer(environments, autoreset);
   }
-  /// Only `committed_steps` is set, to the steps that are still in the packer: there is no buffer.
+  /// Sets only `committed_steps`, to the steps that are still in the packer: there is no buffer.
   /// std::logic_error in a forked child.
   [[nodiscard]] Stats stats() override {
-    Stats made;
-    made.committed_steps = packer ? packer->steps() : 0;
-    return made;
+    Stats stats;
+    stats.committed_steps = packer ? packer->steps() : 0;
+    return stats;
   }
   [[nodiscard]] bool refuses_steps() override { return !packer; }
   [[nodiscard]] std::size_t max_writers() const { return max_writers_; }
 
-  std::optional<StepPacker> packer;  ///< Nothing once Python's object is gone.
+  std::optional<StepPacker> packer;  ///< Empty once the PackerObject is gone.
 
  private:
   const std::size_t max_writers_;
@@ -286,7 +289,7 @@ class SharedPacker final : public Origin {
 /// reprise.StepPacker: shares its packer with its writers, which are closed with it, because nobody
 /// could take their steps any more.
 struct PackerObject {
-  explicit PackerObject(std::shared_ptr<SharedPacker> made) : shared(std::move(made)) {}
+  explicit PackerObject(std::shared_ptr<SharedPacker> packer) : shared(std::move(packer)) {}
   ~PackerObject() { shared->packer.reset(); }
   PackerObject(const PackerObject&) = delete;
   PackerObject& operator=(const PackerObject&) = delete;

@@ -21,8 +21,8 @@ void Signature::add(const std::string& name, const std::string& hint,
   }
   const bool accepts_none = default_text == "None";
   converters_[at] = converter;
-  required_ |= default_text.empty() ? 1U << at : 0U;
-  accepts_none_ |= accepts_none ? 1U << at : 0U;
+  required_mask_ |= default_text.empty() ? 1U << at : 0U;
+  none_mask_ |= accepts_none ? 1U << at : 0U;
   parameters_.push_back(
       {name, hint + (accepts_none ? " | None" : ""), default_text, interned_name});
   positional_ += by_keyword ? 0U : 1U;
@@ -30,7 +30,7 @@ void Signature::add(const std::string& name, const std::string& hint,
 
 void Signature::add_fields(const char* name) {
   fields_ = name;
-  if (parameters_.size() > std::tuple_size_v<decltype(Fields::parameters_)>) {
+  if (parameters_.size() > Fields::kMaxParameters) {
     throw std::logic_error(call_ + " has too many parameters beside its fields");
   }
 }
@@ -38,7 +38,7 @@ void Signature::add_fields(const char* name) {
 template <class Text>
 std::string Signature::list(const char* first, const Text& text) const {
   std::string all = first;
-  const auto add = [&](const std::string& one) { all += (all.empty() ? "" : ", ") + one; };
+  const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ", ") + part; };
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (i == positional_) {
       add("*");
@@ -49,8 +49,9 @@ std::string Signature::list(const char* first, const Text& text) const {
 }
 
 std::string Signature::with_types(const char* first, const std::string& result) const {
-  const std::string all = list(first, [](const Parameter& one) {
-    return one.name + ": " + one.hint + (one.default_text.empty() ? "" : " = " + one.default_text);
+  const std::string all = list(first, [](const Parameter& parameter) {
+    const auto& [name, hint, default_text, interned_name] = parameter;
+    return name + ": " + hint + (default_text.empty() ? "" : " = " + default_text);
   });
   const char* const comma = all.empty() || fields_.empty() ? "" : ", ";
   return name_ + "(" + all + comma + (fields_.empty() ? "" : "**" + fields_ + ": ArrayLike") +
@@ -58,8 +59,8 @@ std::string Signature::with_types(const char* first, const std::string& result) 
 }
 
 std::string Signature::without_types(const char* first) const {
-  const std::string all = list(first, [](const Parameter& one) {
-    return one.name + (one.default_text.empty() ? "" : "=" + one.default_text);
+  const std::string all = list(first, [](const Parameter& parameter) {
+    return parameter.name + (parameter.default_text.empty() ? "" : "=" + parameter.default_text);
   });
   const char* const comma = all.empty() || fields_.empty() ? "" : ", ";
   const std::string& called = name_ == "__init__" ? call_ : name_;
@@ -69,17 +70,18 @@ std::string Signature::without_types(const char* first) const {
 /// The index of the parameter with this name, or kMaxParameters. Names written in a call are
 /// interned, so their addresses are compared first.
 std::size_t Signature::find(PyObject* name) const noexcept {
-  auto found = std::ranges::find(parameters_, name, &Parameter::interned_name);
-  if (found == parameters_.end()) {
-    found = std::ranges::find_if(parameters_, [name](const Parameter& one) {
-      return PyUnicode_Compare(one.interned_name, name) == 0;
+  auto match = std::ranges::find(parameters_, name, &Parameter::interned_name);
+  if (match == parameters_.end()) {
+    match = std::ranges::find_if(parameters_, [name](const Parameter& parameter) {
+      return PyUnicode_Compare(parameter.interned_name, name) == 0;
     });
   }
-  return found == parameters_.end() ? kMaxParameters
-                                    : static_cast<std::size_t>(found - parameters_.begin());
+  return match == parameters_.end() ? kMaxParameters
+                                    : static_cast<std::size_t>(match - parameters_.begin());
 }
 
-/// Caches which parameters the keywords name, if all of them are allowed.
+/// Sets `last_names_` and `parameter_indices_`. TypeError for a keyword that names no parameter in
+/// a call without fields.
 void Signature::map_keywords(PyObject* names, bool accepts_fields) {
   std::vector<std::uint16_t> indices;
   for (Py_ssize_t i = 0; i < PyTuple_Size(names); ++i) {
@@ -87,8 +89,8 @@ void Signature::map_keywords(PyObject* names, bool accepts_fields) {
     const std::size_t at = find(name);
     if (at == kMaxParameters && !accepts_fields) {
       std::string allowed;
-      for (const Parameter& one : parameters_) {
-        allowed += (allowed.empty() ? "" : ", ") + one.name;
+      for (const Parameter& parameter : parameters_) {
+        allowed += (allowed.empty() ? "" : ", ") + parameter.name;
       }
       refuse(": unexpected keyword " + repr_of(name) +
              "; allowed: " + (allowed.empty() ? "none" : allowed));
@@ -96,26 +98,26 @@ void Signature::map_keywords(PyObject* names, bool accepts_fields) {
     indices.push_back(static_cast<std::uint16_t>(at));
   }
   parameter_indices_ = std::move(indices);
-  Py_XDECREF(std::exchange(names_, nb::borrow(names).release().ptr()));
+  Py_XDECREF(std::exchange(last_names_, nb::borrow(names).release().ptr()));
 }
 
 void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional, PyObject* names,
                      Fields* fields) {
-  const auto first = static_cast<std::size_t>(positional);
-  if (first > positional_) {
+  const auto by_position = static_cast<std::size_t>(positional);
+  if (by_position > positional_) {
     refuse(" takes " + std::to_string(positional_) + " positional arguments; given " +
-           std::to_string(first) +
+           std::to_string(by_position) +
            (parameters_.size() > positional_ || fields != nullptr ? ": name the others" : ""));
   }
-  std::array<PyObject*, kMaxParameters> given;  // Pointer i is set only if bit i of `set` is.
-  std::copy_n(values, first, given.begin());
-  std::uint32_t set = (1U << first) - 1U;
+  std::array<PyObject*, kMaxParameters> given;  // Uninitialised where `given_mask` has no bit.
+  std::copy_n(values, by_position, given.begin());
+  std::uint32_t given_mask = (1U << by_position) - 1U;
   if (fields != nullptr) {
     fields->call_ = call();
   }
   if (names != nullptr) {
-    values += positional;
-    if (names != names_) {
+    values += positional;  // The values of the keywords.
+    if (names != last_names_) {
       map_keywords(names, fields != nullptr);
     }
     if (fields != nullptr) {
@@ -128,23 +130,24 @@ void Signature::read(void* slots, PyObject* const* values, Py_ssize_t positional
       if (at == kMaxParameters) {
         continue;
       }
-      if ((set >> at & 1U) != 0) {
+      if ((given_mask >> at & 1U) != 0) {
         refuse(": " + parameters_[at].name + " is given twice");
       }
-      set |= 1U << at;
+      given_mask |= 1U << at;
       given[at] = values[i];
       if (fields != nullptr) {
-        fields->parameters_[fields->count_++] = static_cast<std::uint16_t>(i);
+        fields->not_fields_[fields->count_++] = static_cast<std::uint16_t>(i);
       }
     }
   }
-  if (const std::uint32_t missing = required_ & ~set; missing != 0 && fields == nullptr) {
-    refuse(": " + parameters_[static_cast<std::size_t>(std::countr_zero(missing))].name +
+  const std::uint32_t missing_mask = required_mask_ & ~given_mask;
+  if (missing_mask != 0 && fields == nullptr) {
+    refuse(": " + parameters_[static_cast<std::size_t>(std::countr_zero(missing_mask))].name +
            " is missing");
   }
-  for (; set != 0; set &= set - 1) {
-    const auto at = static_cast<std::size_t>(std::countr_zero(set));
-    if (given[at] != Py_None || (accepts_none_ >> at & 1U) == 0) {
+  for (; given_mask != 0; given_mask &= given_mask - 1) {
+    const auto at = static_cast<std::size_t>(std::countr_zero(given_mask));
+    if (given[at] != Py_None || (none_mask_ >> at & 1U) == 0) {
       converters_[at](slots, given[at], {call_, parameters_[at].name});
     }
   }

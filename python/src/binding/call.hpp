@@ -31,8 +31,8 @@ class Fields {
   [[nodiscard]] bool empty() const noexcept { return size_ == count_; }
   /// The name of keyword i; null if it names a parameter.
   [[nodiscard]] PyObject* name(std::size_t i) const noexcept {
-    const auto end = parameters_.begin() + count_;
-    return std::find(parameters_.begin(), end, i) != end
+    const auto end = not_fields_.begin() + count_;
+    return std::find(not_fields_.begin(), end, i) != end
                ? nullptr
                : PyTuple_GetItem(names_, static_cast<Py_ssize_t>(i));
   }
@@ -40,15 +40,17 @@ class Fields {
 
  private:
   friend class Signature;
+  static constexpr std::size_t kMaxParameters = 4;  ///< No call with fields has more parameters.
   const char* call_ = nullptr;
   PyObject* names_ = nullptr;
   PyObject* const* values_ = nullptr;
   std::size_t size_ = 0;
-  std::array<std::uint16_t, 4> parameters_{};  ///< Indices of the first `count_` parameters.
+  /// The indices of the `count_` keywords that name parameters.
+  std::array<std::uint16_t, kMaxParameters> not_fields_{};
   std::uint16_t count_ = 0;
 };
 
-/// A parameter without a default. A call with Fields does not check that it is given.
+/// The default of a parameter without one. A call with Fields checks itself that it is given.
 struct Required {};
 /// The name and default of a parameter. For a Given the default is the text that signatures show.
 template <class Default>
@@ -70,7 +72,7 @@ constexpr Arg<Default> keyword(const char* name, Default default_value = {}) {
 class Signature {
  public:
   static constexpr std::size_t kMaxParameters = 16;
-  using Converter = void (*)(void* slots, nb::handle given, ArgumentName what);
+  using Converter = void (*)(void* slots, nb::handle given, ArgumentName argument);
 
   Signature() = default;
   /// `kind` is the class that has the method, or that "__init__" makes.
@@ -110,17 +112,16 @@ class Signature {
 
   std::string name_;
   std::string call_;
-  /// The name of the parameter that takes any keyword as a field; empty: there is none.
-  std::string fields_;
+  std::string fields_;  ///< The name of the Fields parameter; empty: the call takes no fields.
   std::vector<Parameter> parameters_;
   std::array<Converter, kMaxParameters> converters_{};
-  std::size_t positional_ = 0;
-  // These have one bit for each parameter.
-  std::uint32_t required_ = 0;
-  std::uint32_t accepts_none_ = 0;
-  /// The keywords of the last call, which a call site gives as the same tuple each time, and the
-  /// index of the parameter that each one names, or kMaxParameters for a field. Guarded by the GIL.
-  PyObject* names_ = nullptr;  ///< Outlives the interpreter.
+  std::size_t positional_ = 0;       ///< How many parameters may be given by position.
+  std::uint32_t required_mask_ = 0;  ///< A bit for each parameter, as in `none_mask_`.
+  std::uint32_t none_mask_ = 0;      ///< The parameters for which None counts as not given.
+  /// The tuple of keywords of the last call: a call site passes the same tuple each time, so what
+  /// the keywords name is looked up once. Guarded by the GIL, never released.
+  PyObject* last_names_ = nullptr;
+  /// For each keyword in `last_names_` the index of its parameter; kMaxParameters: it is a field.
   std::vector<std::uint16_t> parameter_indices_;
 };
 
@@ -140,18 +141,18 @@ Self& self_of(PyObject* self) {
 /// Makes a Python object with its C++ object inside.
 template <class Self, class... Values>
 nb::object make_object(Values&&... values) {
-  nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(class_of<Self>)));
-  new (nb::inst_ptr<Self>(made)) Self(std::forward<Values>(values)...);
-  nb::inst_mark_ready(made);
-  return made;
+  nb::object object = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(class_of<Self>)));
+  new (nb::inst_ptr<Self>(object)) Self(std::forward<Values>(values)...);
+  nb::inst_mark_ready(object);
+  return object;
 }
 
 /// The C++ object within one of the module's own objects.
 template <class T>
 struct Conversion<T*> {
   static std::string hint() { return str_of(nb::type<T>().attr("__name__")); }
-  static T* from(nb::handle given, ArgumentName what) {
-    check_kind(nb::isinstance<T>(given), given, what, "a " + hint());
+  static T* from(nb::handle given, ArgumentName argument) {
+    check_kind(nb::isinstance<T>(given), given, argument, "a " + hint());
     return &self_of<T>(given.ptr());
   }
 };
@@ -185,6 +186,7 @@ requires(!std::is_const_v<T>) struct SlotOf<T&> {
   using Type = T*;
 };
 
+/// The slots of a function's parameters, but for the first kSkipped.
 template <class Parameters, std::size_t kSkipped>
 struct SlotsOf;
 template <class... P>
@@ -204,23 +206,22 @@ struct Bound {
   inline static Slots defaults;
   inline static std::string doc;  ///< Lives as long as the process.
 
-  /// Converts an argument to parameter I.
   template <std::size_t I>
-  static void convert_argument(void* slots, nb::handle given, ArgumentName what) {
-    convert(std::get<I>(*static_cast<Slots*>(slots)), given, what);
+  static void convert_argument(void* slots, nb::handle given, ArgumentName argument) {
+    convert(std::get<I>(*static_cast<Slots*>(slots)), given, argument);
   }
   /// Converts an argument to a member of a described struct, which is parameter I.
   template <std::size_t I, class M>
-  static void convert_member(void* slots, nb::handle given, ArgumentName what) {
-    convert(std::get<I>(*static_cast<Slots*>(slots)).*M::pointer, given, what);
+  static void convert_member(void* slots, nb::handle given, ArgumentName argument) {
+    convert(std::get<I>(*static_cast<Slots*>(slots)).*M::pointer, given, argument);
   }
   template <class T>
-  static void convert(T& to, nb::handle given, ArgumentName what) {
-    to = Conversion<T>::from(given, what);
+  static void convert(T& to, nb::handle given, ArgumentName argument) {
+    to = Conversion<T>::from(given, argument);
   }
 
-  /// Describes the parameters from I on. `args` name those that are no described structs; the
-  /// members of described structs are keywords.
+  /// Adds the parameters from I on to the signature. Each member of a described struct (see
+  /// `members_of`) becomes a keyword; `args` name the parameters of other types.
   template <std::size_t I = 0, class... Args>
   static void add(const Args&... args) {
     if constexpr (I < std::tuple_size_v<Slots>) {
@@ -230,7 +231,8 @@ struct Bound {
           const auto value = T().*M::pointer;
           using Value = std::remove_const_t<decltype(value)>;
           signature.add(std::string(M::name()), Conversion<Value>::hint(),
-                        Conversion<Value>::to_text(value), true, &convert_member<I, M>);
+                        Conversion<Value>::to_text(value), /*by_keyword=*/true,
+                        &convert_member<I, M>);
         });
       }
       if constexpr (Described<T> || std::same_as<T, CallName>) {
@@ -241,19 +243,20 @@ struct Bound {
     }
   }
   template <std::size_t I, class Default, class... Args>
-  static void add_named(const Arg<Default>& one, const Args&... rest) {
+  static void add_named(const Arg<Default>& arg, const Args&... rest) {
     using T = std::tuple_element_t<I, Slots>;
     if constexpr (std::same_as<T, Fields>) {
-      signature.add_fields(one.name);
+      signature.add_fields(arg.name);
     } else {
-      std::string text;
+      std::string default_text;
       if constexpr (std::derived_from<T, nb::handle> && std::convertible_to<Default, const char*>) {
-        text = one.default_value;
+        default_text = arg.default_value;
       } else if constexpr (!std::same_as<Default, Required>) {
-        std::get<I>(defaults) = static_cast<T>(one.default_value);
-        text = Conversion<T>::to_text(std::get<I>(defaults));
+        std::get<I>(defaults) = static_cast<T>(arg.default_value);
+        default_text = Conversion<T>::to_text(std::get<I>(defaults));
       }
-      signature.add(one.name, Conversion<T>::hint(), text, one.by_keyword, &convert_argument<I>);
+      signature.add(arg.name, Conversion<T>::hint(), default_text, arg.by_keyword,
+                    &convert_argument<I>);
     }
     add<I + 1>(rest...);
   }

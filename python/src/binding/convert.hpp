@@ -41,19 +41,20 @@ class ArgumentName {
   std::string_view name_;
 };
 
-/// The message "`what` is `given`; allowed: `allowed`".
-[[nodiscard]] std::string refusal(nb::handle given, ArgumentName what, std::string_view allowed);
+/// The message "`argument` is `given`; allowed: `allowed`".
+[[nodiscard]] std::string refusal(nb::handle given, ArgumentName argument,
+                                  std::string_view allowed);
 /// Throws a TypeError with the text of `refusal` unless `is_kind`.
-void check_kind(bool is_kind, nb::handle given, ArgumentName what, std::string_view allowed);
+void check_kind(bool is_kind, nb::handle given, ArgumentName argument, std::string_view allowed);
 
 /// An integer from `least` to `most`, as 64 bits. It needs __index__; bools are refused.
-[[nodiscard]] std::uint64_t integer_from(nb::handle given, ArgumentName what, std::int64_t least,
-                                         std::uint64_t most);
+[[nodiscard]] std::uint64_t integer_from(nb::handle given, ArgumentName argument,
+                                         std::int64_t least, std::uint64_t most);
 /// A number from every argument that float() accepts, except text and bools.
-[[nodiscard]] double real_from(nb::handle given, ArgumentName what);
+[[nodiscard]] double real_from(nb::handle given, ArgumentName argument);
 /// The index of a str among the words; else a ValueError that names them and what is allowed
 /// `besides`.
-[[nodiscard]] std::size_t word_from(nb::handle given, ArgumentName what,
+[[nodiscard]] std::size_t word_from(nb::handle given, ArgumentName argument,
                                     const std::string_view* words, std::size_t count,
                                     std::string_view besides = {});
 
@@ -65,7 +66,7 @@ void check_kind(bool is_kind, nb::handle given, ArgumentName what, std::string_v
 
 /// `hint` is the text of a type in signatures, `to_text` that of a default. `from` converts an
 /// object to a value, and throws a TypeError for another kind of object and a ValueError for a
-/// number out of range, which name `what`.
+/// number out of range, which name `argument`.
 template <class T>
 struct Conversion;
 
@@ -74,45 +75,44 @@ template <>
 struct Conversion<bool> {
   static std::string hint() { return "bool"; }
   static std::string to_text(bool value) { return value ? "True" : "False"; }
-  static bool from(nb::handle given, ArgumentName what);
+  static bool from(nb::handle given, ArgumentName argument);
 };
 template <std::integral T>
 struct Conversion<T> {
   static std::string hint() { return "int"; }
   static std::string to_text(T value) { return std::to_string(value); }
-  static T from(nb::handle given, ArgumentName what) {
+  static T from(nb::handle given, ArgumentName argument) {
     using Limits = std::numeric_limits<T>;
     return static_cast<T>(
-        integer_from(given, what, Limits::min(), static_cast<std::uint64_t>(Limits::max())));
+        integer_from(given, argument, Limits::min(), static_cast<std::uint64_t>(Limits::max())));
   }
 };
 template <std::floating_point T>
 struct Conversion<T> {
   static std::string hint() { return "float"; }
   static std::string to_text(T value) { return repr_of(decimal(static_cast<float>(value))); }
-  static T from(nb::handle given, ArgumentName what) {
-    return static_cast<T>(real_from(given, what));
+  static T from(nb::handle given, ArgumentName argument) {
+    return static_cast<T>(real_from(given, argument));
   }
 };
-/// A str, converted to UTF-8.
 template <>
 struct Conversion<std::string> {
   static std::string hint() { return "str"; }
   static std::string to_text(const std::string& value) { return in_quotes(value); }
-  static std::string from(nb::handle given, ArgumentName what);
+  static std::string from(nb::handle given, ArgumentName argument);
 };
 /// A str, bytes or os.PathLike.
 template <>
 struct Conversion<std::filesystem::path> {
   static std::string hint() { return "str | PathLike[str]"; }
-  static std::filesystem::path from(nb::handle given, ArgumentName what);
+  static std::filesystem::path from(nb::handle given, ArgumentName argument);
 };
 template <class T>
 struct Conversion<std::optional<T>> {
   static std::string hint() { return Conversion<T>::hint(); }
   static std::string to_text(const std::optional<T>& /*none*/) { return "None"; }
-  static std::optional<T> from(nb::handle given, ArgumentName what) {
-    return Conversion<T>::from(given, what);
+  static std::optional<T> from(nb::handle given, ArgumentName argument) {
+    return Conversion<T>::from(given, argument);
   }
 };
 /// A timeout in seconds.
@@ -124,13 +124,13 @@ struct Conversion<std::chrono::nanoseconds> {
                ? "None"
                : Conversion<double>::to_text(std::chrono::duration<double>(value).count());
   }
-  static std::chrono::nanoseconds from(nb::handle given, ArgumentName what);
+  static std::chrono::nanoseconds from(nb::handle given, ArgumentName argument);
 };
 
 /// The words of an enum's values 0, 1, ..., and the name of their type for type checkers.
 struct Words {
   const char* hint = nullptr;
-  std::array<std::string_view, 4> names;
+  std::array<std::string_view, 4> names;  ///< Empty ones follow the words.
   [[nodiscard]] constexpr std::size_t count() const noexcept {
     return names.size() - static_cast<std::size_t>(std::count(names.begin(), names.end(), ""));
   }
@@ -144,15 +144,15 @@ requires(words_of<Enum>.hint != nullptr) struct Conversion<Enum> {
   static std::string to_text(Enum value) {
     return in_quotes(words.names[static_cast<std::size_t>(value)]);
   }
-  static Enum from(nb::handle given, ArgumentName what) {
-    return static_cast<Enum>(word_from(given, what, words.names.data(), words.count()));
+  static Enum from(nb::handle given, ArgumentName argument) {
+    return static_cast<Enum>(word_from(given, argument, words.names.data(), words.count()));
   }
 };
 
 /// The text of a type in signatures.
 template <std::size_t N>
 struct Hint {
-  constexpr Hint(const char (&text)[N]) {  // NOLINT(google-explicit-constructor): of a literal.
+  constexpr Hint(const char (&text)[N]) {  // NOLINT(google-explicit-constructor): Given<"...">.
     std::copy_n(text, N, name);
   }
   char name[N] = {};
@@ -166,7 +166,7 @@ struct Given : nb::handle {
 using ArrayLike = Given<"ArrayLike">;
 /// A function of a number of bytes that gives memory, and its name in messages.
 struct Allocator : Given<"Callable[[int], Any]"> {
-  ArgumentName what = std::string_view("allocator");
+  ArgumentName argument = std::string_view("allocator");
 };
 
 template <Hint kHint>
@@ -177,12 +177,12 @@ struct Conversion<Given<kHint>> {
 };
 template <>
 struct Conversion<Allocator> : Conversion<Given<"Callable[[int], Any]">> {
-  static Allocator from(nb::handle given, ArgumentName what);
+  static Allocator from(nb::handle given, ArgumentName argument);
 };
 
 template <class T>
-[[nodiscard]] T value_from(nb::handle given, ArgumentName what) {
-  return Conversion<T>::from(given, what);
+[[nodiscard]] T value_from(nb::handle given, ArgumentName argument) {
+  return Conversion<T>::from(given, argument);
 }
 
 /// A member of a struct, and its name, which is taken from the compiler's name of this function.
@@ -205,13 +205,12 @@ inline constexpr auto members_of = nullptr;
 template <class T>
 concept Described = !std::is_null_pointer_v<std::remove_cvref_t<decltype(members_of<T>)>>;
 
-/// Calls a function with each Member of a struct.
 template <Described T, class Each>
 void each_member(const Each& each) {
   std::apply([&](const auto&... member) { (each(member), ...); }, members_of<T>);
 }
 
-/// Converts a duration to seconds, a described struct to a dict, a range to a list.
+/// Converts a value: a duration to seconds, a described struct to a dict, a range to a list.
 template <class T>
 nb::object to_python(const T& value) {
   if constexpr (std::derived_from<T, nb::handle>) {
@@ -231,17 +230,17 @@ nb::object to_python(const T& value) {
   } else if constexpr (requires { *value, value.has_value(); }) {
     return value ? to_python(*value) : nb::none();
   } else if constexpr (Described<T>) {
-    nb::dict made;
+    nb::dict by_name;
     each_member<T>([&](const auto& member) {
-      made[text_of(member.name())] = to_python(value.*member.pointer);
+      by_name[text_of(member.name())] = to_python(value.*member.pointer);
     });
-    return made;
+    return by_name;
   } else if constexpr (std::ranges::range<T>) {
-    nb::list made;
-    for (const auto& one : value) {
-      made.append(to_python(one));
+    nb::list list;
+    for (const auto& element : value) {
+      list.append(to_python(element));
     }
-    return made;
+    return list;
   } else {
     return Conversion<T>::to(value);
   }
@@ -249,17 +248,16 @@ nb::object to_python(const T& value) {
 
 /// The module reprise._vocabulary, imported together with the extension module.
 inline nb::object& vocabulary_module() {
-  static auto& made = *new nb::object;
-  return made;
+  static auto& module = *new nb::object;
+  return module;
 }
 
-/// An attribute of reprise._vocabulary.
 [[nodiscard]] inline nb::object vocabulary(const char* name) {
   return vocabulary_module().attr(name);
 }
 
-/// Converts a described struct to the named tuple `name`. It is made as plain tuples are, which
-/// skips the Python code of its class.
+/// Converts a described struct to the named tuple `name`. The constructor of tuples makes it, which
+/// skips the Python code of the tuple's own class.
 template <Described T>
 nb::object named_tuple(const char* name, const T& value) {
   static const auto kMake = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));

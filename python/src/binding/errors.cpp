@@ -21,8 +21,8 @@ struct ErrorTypes {
 };
 
 ErrorTypes& types() {
-  static auto& made = *new ErrorTypes;
-  return made;
+  static auto& instance = *new ErrorTypes;
+  return instance;
 }
 
 nb::object make_type(nb::module_& module, const char* name, const char* doc) {
@@ -72,17 +72,17 @@ std::string reword_for_python(const std::string& call, const std::exception& err
   return at == std::string::npos ? text : text.replace(at, kConstant.size(), "initial is");
 }
 
-void set(nb::handle type, const std::string& what) {
-  PyErr_SetObject(type.ptr(), text_of(what).ptr());
+void set(nb::handle type, const std::string& argument) {
+  PyErr_SetObject(type.ptr(), text_of(argument).ptr());
 }
 
 void set_os_error(const std::system_error& error, const std::string& text,
                   const std::string& file = {}) {
   const nb::handle os_error(PyExc_OSError);
-  const nb::object made = file.empty()
-                              ? os_error(error.code().value(), text_of(text))
-                              : os_error(error.code().value(), text_of(text), text_of(file));
-  PyErr_SetObject(made.type().ptr(), made.ptr());
+  const nb::object object = file.empty()
+                                ? os_error(error.code().value(), text_of(text))
+                                : os_error(error.code().value(), text_of(text), text_of(file));
+  PyErr_SetObject(object.type().ptr(), object.ptr());
 }
 
 /// Sets Python's error from the exception that is being handled, which it rethrows and catches.
@@ -130,12 +130,12 @@ std::string utf8_of(const nb::object& text) {
 }  // namespace
 
 nb::object object_of(const CheckpointError& error) {
-  nb::object made = types().checkpoint_error(text_of(error.what()));
-  made.attr("kind") = kind_name(error.kind());
-  made.attr("file") = text_of(error.file());
-  made.attr("offset") = error.offset();
-  made.attr("errno") = error.error_number();
-  return made;
+  nb::object object = types().checkpoint_error(text_of(error.what()));
+  object.attr("kind") = kind_name(error.kind());
+  object.attr("file") = text_of(error.file());
+  object.attr("offset") = error.offset();
+  object.attr("errno") = error.error_number();
+  return object;
 }
 
 nb::str text_of(std::string_view text) {
@@ -165,8 +165,8 @@ void bind_errors(nb::module_& module) {
       "A step that was being appended was not taken.");
   types().nothing_to_draw =
       make_type(module, "NothingToDraw",
-                "The weight of every item is 0, or of all but too few where different ones are\n"
-                "needed, or an `Unlimited` buffer is empty.");
+                "Every item has weight 0; or too few have a weight above 0 for a batch of\n"
+                "different items; or a buffer with the limiter `Unlimited` is empty.");
   types().checkpoint_error = make_type(
       module, "CheckpointError",
       "A save or a load that did not happen; checkpoints and buffers are as they were.\n\n"

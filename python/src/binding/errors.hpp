@@ -67,11 +67,10 @@ template <class Error = std::invalid_argument, class... Parts>
 /// The Python exception for a CheckpointError.
 [[nodiscard]] nb::object object_of(const CheckpointError& error);
 
-/// Adds the exception types to the module.
 void bind_errors(nb::module_& module);
 
 /// Makes the exception being handled Python's current one. Call it inside a catch block, with the
-/// GIL. If `call` is given, messages name it in place of the C++ call.
+/// GIL. Messages name `call` in place of the C++ call.
 void set_python_error(const char* call) noexcept;
 
 }  // namespace reprise::python

@@ -13,12 +13,13 @@ constexpr std::array<const char*, 13> kNames{"uint8",   "int8",    "uint16",  "i
 constexpr std::array<int, 13> kNumbers{2, 1, 4, 3, 6, 5, 8, 7, 0, 11, 12, 23, -1};
 constexpr int kLongLong = 9;  ///< A second int64; the number after it is a second uint64.
 
+// numpy's flags of arrays and conversions. A plain array is contiguous in C order, and aligned.
 constexpr int kEnsureArray = 0x40;
 constexpr int kForceCast = 0x10;
 constexpr int kPlain = 0x101;
 constexpr int kWriteable = 0x400;
 
-/// numpy's functions, with their indices in its table.
+/// numpy's types and functions, which `init_numpy` finds.
 struct Numpy {
   PyTypeObject* array = nullptr;
   PyTypeObject* boolean = nullptr;
@@ -34,10 +35,11 @@ struct Numpy {
 };
 
 Numpy& numpy() noexcept {
-  static Numpy found;
-  return found;
+  static Numpy instance;
+  return instance;
 }
 
+/// An array over `data`, or over new memory if `data` is null; in C order unless there are strides.
 nb::object make_array(DType dtype, std::span<const std::size_t> shape,
                       std::span<const std::size_t> strides, const void* data, int flags) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what is written here is read.
@@ -69,8 +71,8 @@ nb::object owned_by(nb::handle owner, nb::object array) {
 
 std::size_t Array::size() const noexcept {
   std::size_t product = 1;
-  for (const Py_ssize_t one : shape()) {
-    product *= static_cast<std::size_t>(one);
+  for (const Py_ssize_t size : shape()) {
+    product *= static_cast<std::size_t>(size);
   }
   return product;
 }
@@ -79,14 +81,14 @@ bool Array::is(DType dtype) const noexcept {
   if (dtype_layout().byte_order == '>') {
     return false;
   }
-  const int number = numpy().numbers[static_cast<std::size_t>(dtype)];
-  const int given = dtype_layout().number;
-  return given == number || (given == kLongLong && dtype == DType::I64) ||
-         (given == kLongLong + 1 && dtype == DType::U64);
+  const int wanted = numpy().numbers[static_cast<std::size_t>(dtype)];
+  const int number = dtype_layout().number;
+  return number == wanted || (number == kLongLong && dtype == DType::I64) ||
+         (number == kLongLong + 1 && dtype == DType::U64);
 }
 
 std::size_t Array::element_bytes() const noexcept {
-  constexpr std::size_t kBytes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 8, 8};
+  constexpr std::size_t kBytes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 8, 8};  // By numpy's type number.
   const int number = dtype_layout().number;
   return number >= 0 && number <= kLongLong + 1 ? kBytes[number] : 0;
 }
@@ -109,8 +111,8 @@ bool has_mask(nb::handle object) {
   if (!PyList_Check(object.ptr()) && !PyTuple_Check(object.ptr())) {
     return is_masked(object);
   }
-  for (const nb::handle one : nb::object(nb::borrow(object))) {
-    if (is_masked(one)) {
+  for (const nb::handle element : nb::object(nb::borrow(object))) {
+    if (is_masked(element)) {
       return true;
     }
   }
@@ -134,9 +136,9 @@ nb::object dtype_of(DType dtype) {
   if (numpy().dtypes[i] == nullptr) {
     try {
       const nb::object type = nb::module_::import_("ml_dtypes").attr("bfloat16");
-      const nb::object made = nb::module_::import_("numpy").attr("dtype")(type);
-      numpy().numbers[i] = nb::cast<int>(made.attr("num"));
-      numpy().dtypes[i] = nb::object(made).release().ptr();
+      const nb::object bfloat16 = nb::module_::import_("numpy").attr("dtype")(type);
+      numpy().numbers[i] = nb::cast<int>(bfloat16.attr("num"));
+      numpy().dtypes[i] = nb::object(bfloat16).release().ptr();
     } catch (nb::python_error& error) {
       if (!error.matches(PyExc_ImportError)) {
         throw;
@@ -166,17 +168,17 @@ DType dtype_from(nb::handle dtype, std::string_view field) {
   if (name == "'bfloat16'") {
     name = kNames.back();  // numpy has bfloat16 once ml_dtypes is imported.
   } else if (name.starts_with("torch.")) {
-    name.erase(0, sizeof("torch"));
+    name.erase(0, std::string_view("torch.").size());
   }
-  const auto* const found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) {
+  const auto* const match = std::find(kNames.begin(), kNames.end(), name);
+  if (match == kNames.end()) {
     fail<WrongKind>(field, ": dtype is ", name,
                     "; allowed: bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, "
                     "float64");
   }
-  const auto made = static_cast<DType>(found - kNames.begin());
-  static_cast<void>(dtype_of(made));
-  return made;
+  const auto element_type = static_cast<DType>(match - kNames.begin());
+  static_cast<void>(dtype_of(element_type));  // TypeError if it needs a package that is missing.
+  return element_type;
 }
 
 std::string described(const std::string& dtype, std::span<const std::size_t> shape) {
@@ -230,8 +232,8 @@ void init_numpy() {
   if (table == nullptr) {
     throw nb::python_error();
   }
-  const auto set = [table](auto& function, std::size_t at) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(table[at]);
+  const auto set = [table](auto& entry, std::size_t at) {
+    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(table[at]);
   };
   set(numpy().array, 2);
   set(numpy().boolean, 8);

@@ -57,10 +57,9 @@ class Array {
   [[nodiscard]] bool is(DType dtype) const noexcept;
   /// Bytes of an element, if elements are bools or integers; 0 for other types.
   [[nodiscard]] std::size_t element_bytes() const noexcept;
-  /// Whether the array is in C order and aligned.
+  /// Whether the array is contiguous in C order, and aligned.
   [[nodiscard]] bool plain() const noexcept { return (layout_->flags & kPlain) == kPlain; }
   [[nodiscard]] bool writable() const noexcept { return (layout_->flags & kWritable) != 0; }
-  /// A text such as "float32 of shape (4,)" or "float32 scalar".
   [[nodiscard]] std::string described() const;
 
  private:
@@ -110,7 +109,6 @@ class Array {
 /// A new array whose values are not initialised.
 [[nodiscard]] nb::object empty_array(DType dtype, std::span<const std::size_t> shape);
 
-/// Finds numpy's functions, once for the module.
 void init_numpy();
 
 }  // namespace reprise::python

@@ -16,8 +16,8 @@ namespace reprise::python {
 
 /// The signatures of all methods, by class, for the stub.
 inline nb::dict& signatures() {
-  static auto& made = *new nb::dict;
-  return made;
+  static auto& by_class = *new nb::dict;
+  return by_class;
 }
 
 namespace detail {
@@ -60,7 +60,8 @@ Result call_or_set_error(const Signature& signature, Call&& call) noexcept {
   }
 }
 
-/// Calls F with its first parameter (the object, its handle, or its C++ object) and the others.
+/// Calls F on an object: F's first parameter takes the object's handle, the Self in it, or what
+/// `core()` of Self returns.
 template <auto F, bool kReleased, class Self, class... Given>
 decltype(auto) call_on(PyObject* self, Self& object, Given&... given) {
   using First = std::remove_cvref_t<std::tuple_element_t<0, ParametersOf<F>>>;
@@ -74,6 +75,7 @@ decltype(auto) call_on(PyObject* self, Self& object, Given&... given) {
   }
 }
 
+/// The function of a method in CPython's convention: converts the arguments and F's result.
 template <class Self, auto F, bool kReleased>
 PyObject* call_method(PyObject* self, PyObject* const* values, Py_ssize_t positional,
                       PyObject* names) noexcept {
@@ -99,7 +101,8 @@ PyObject* call_static(PyObject* /*none*/, PyObject* const* values, Py_ssize_t po
   });
 }
 
-/// A function for a slot of CPython's type, which Python's syntax calls, such as len().
+/// The function of a special method, such as __len__, for its slot in CPython's type: F gets the
+/// slot's arguments as they are.
 template <class Self, auto F, class Result, bool kReleased, class... Raw>
 Result call_slot(PyObject* self, Raw... raw) noexcept {
   const Signature& signature = Bound<F, 1>::signature;
@@ -185,7 +188,6 @@ class Type {
     doc_ = B::signature.without_types("") + doc_ + "\n\n" + doc;
     return slot(Py_tp_init, &detail::call_init<Self, F>);
   }
-  /// Adds a read-only property.
   template <auto F, bool kReleased = false>
   Type& property(const char* name, const std::string& result, const char* doc) {
     using B = detail::Bound<F, 1>;
@@ -264,10 +266,10 @@ class Type {
                         METH_FASTCALL | METH_KEYWORDS | flags, Bound::doc.c_str()});
   }
   template <auto F, class... Raw>
-  static auto slot_of(std::tuple<Raw...>* /*of these*/) {
+  static auto slot_of(std::tuple<Raw...>* /*types*/) {
     using Result = detail::ResultOf<F>;
-    using Given = std::conditional_t<std::derived_from<Result, nb::handle>, PyObject*, Result>;
-    return &detail::call_slot<Self, F, Given, false, Raw...>;
+    using SlotResult = std::conditional_t<std::derived_from<Result, nb::handle>, PyObject*, Result>;
+    return &detail::call_slot<Self, F, SlotResult, /*kReleased=*/false, Raw...>;
   }
   template <class Function>
   Type& slot(int id, Function function) {

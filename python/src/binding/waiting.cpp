@@ -14,7 +14,8 @@ namespace {
 /// A wait without a timeout warns after this long.
 constexpr std::chrono::seconds kWarnAfter{5};
 
-/// Whether this thread asks another process only for words.
+/// Whether this thread is in `stats_for_message`, which does not wait for another process that
+/// answers late.
 thread_local bool only_for_message = false;
 
 }  // namespace
@@ -24,7 +25,7 @@ std::optional<Stats> stats_for_message(const std::function<Stats()>& stats) noex
   only_for_message = true;
   try {
     stats_now = stats();
-  } catch (...) {  // The call itself waits on, or says by itself that it cannot.
+  } catch (...) {  // The message does without statistics.
   }
   only_for_message = false;
   return stats_now;
@@ -56,7 +57,7 @@ bool SignalHook::keep_waiting(std::chrono::nanoseconds waited) noexcept {
     return false;
   }
   if (waited == std::chrono::nanoseconds(0)) {
-    if (std::exchange(first_, false)) {
+    if (std::exchange(before_first_wait_, false)) {
       start_ = Clock::now();
       return true;
     }
@@ -152,7 +153,7 @@ void OwnThread::end() noexcept {
     return;
   }
   if (::getpid() != owner_process_) {
-    static_cast<void>(new std::shared_ptr<Run>(run_));
+    static_cast<void>(new std::shared_ptr<Run>(run_));  // A forked child never destroys the Run.
     return;
   }
   run_->thread.request_stop();
@@ -176,7 +177,7 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
   };
   auto run = std::make_unique<Run>();
   std::exception_ptr interrupt;
-  const ::pid_t maker = ::getpid();
+  const ::pid_t owner_process = ::getpid();
   {
     std::optional<GilRelease> released(std::in_place);
     run->thread = std::jthread([&work, run = run.get()](const std::stop_token& stop) {
@@ -205,9 +206,9 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
           run->thread.request_stop();
         }
       }
-      if (::getpid() != maker) {
-        // The handler of a signal forked. In the child the thread does not exist, and locks that it
-        // held stay locked. So nothing is destroyed.
+      if (::getpid() != owner_process) {
+        // The handler of a signal forked. In the child the thread does not exist, and locks that
+        // the thread held stay locked, so the Run is not destroyed.
         static_cast<void>(run.release());
         throw std::logic_error("the process was forked while a call of this object was under way");
       }
@@ -220,8 +221,8 @@ void run_interruptibly(const std::function<void(std::stop_token)>& work) {
   }
 }
 
-void InUse::refuse(const char* what) {
-  throw std::logic_error(std::string(what) +
+void InUse::refuse(const char* class_name) {
+  throw std::logic_error(std::string(class_name) +
                          " is in use by another call: one thread at a time may use it");
 }
 

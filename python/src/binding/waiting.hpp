@@ -49,25 +49,24 @@ class GilRelease {
   PyThreadState* state_;
 };
 
-/// Runs a call without the GIL.
 template <class Call>
 auto without_gil(const Call& call) {
   const GilRelease released;
   return call();
 }
 
-/// The statistics from which a message says why a call waits. Nothing if `stats` throws, because
-/// what it asks is closed, or waits for another process that does not answer soon.
+/// The statistics from which a message says why a call waits. Empty if `stats` throws: what it asks
+/// is closed, or is another process that does not answer soon.
 [[nodiscard]] std::optional<Stats> stats_for_message(const std::function<Stats()>& stats) noexcept;
 
-/// Marks an object as in use while one of its calls runs. The GIL guards the mark: it is held where
-/// marks are made and removed, and released only in between.
+/// Marks an object as in use while one of its calls runs. The GIL guards the mark: the GIL is held
+/// where marks are made and removed, and released only in between.
 class InUse {
  public:
   /// RuntimeError if a call of another thread, or an outer call of this one, is under way.
-  InUse(bool& mark, const char* what) : mark_(mark) {
+  InUse(bool& mark, const char* class_name) : mark_(mark) {
     if (mark) {
-      refuse(what);
+      refuse(class_name);
     }
     mark = true;
   }
@@ -76,7 +75,7 @@ class InUse {
   InUse& operator=(const InUse&) = delete;
 
  private:
-  [[noreturn]] static void refuse(const char* what);
+  [[noreturn]] static void refuse(const char* class_name);
   bool& mark_;
 };
 
@@ -96,7 +95,7 @@ class SignalHook final : public WaitHook {
     try {
       const InUse allowed(waiting_, "SignalHook");
       const GilRelease released;
-      first_ = true;
+      before_first_wait_ = true;
       warned_ = false;
       timeout_ = timeout;
       result = call();
@@ -117,9 +116,9 @@ class SignalHook final : public WaitHook {
   const std::function<Stats()> stats_;
   const ::pid_t owner_process_;
   bool waiting_ = false;
-  /// Whether the call has not waited yet: its first wait starts the clock, and begins even if the
-  /// timeout is 0.
-  bool first_ = false;
+  /// True until the call waits: its first wait starts the clock, and begins even if the timeout is
+  /// 0.
+  bool before_first_wait_ = false;
   bool warned_ = false;  ///< Whether this wait has warned.
   Clock::time_point start_;
   std::chrono::nanoseconds timeout_{0};
@@ -127,11 +126,11 @@ class SignalHook final : public WaitHook {
 };
 
 /// Looks for signals in calls that wait for another process. Any number of threads may use it at
-/// once: `run` throws what a handler has raised in its own thread.
+/// once: `run` throws what a handler raised in the thread that called `run`.
 class HostHook final : public WaitHook {
  public:
   [[nodiscard]] static HostHook& instance() noexcept;
-  /// Runs a call, with the GIL or without. If a handler raises meanwhile, that is thrown instead.
+  /// Runs a call, with the GIL or without. If a handler raises meanwhile, throws its exception.
   template <class Call>
   static auto run(const Call& call) {
     try {
@@ -171,7 +170,8 @@ class OwnThread {
   const ::pid_t owner_process_;  ///< The process that started the thread.
 };
 
-/// Runs work on another thread, without the GIL. If a handler raises, it ends the work.
+/// Runs work on another thread, without the GIL, and handles signals meanwhile. If a handler
+/// raises, asks the work to stop, and throws the handler's exception once the work has ended.
 void run_interruptibly(const std::function<void(std::stop_token)>& work);
 
 }  // namespace reprise::python

@@ -21,16 +21,17 @@ struct Bytes {
 template <>
 struct Conversion<Bytes> {
   static std::string hint() { return "Any"; }
-  static Bytes from(nb::handle given, ArgumentName what) {
-    nb::object owner = vocabulary("bytes_of")(given, (what.text() + " is").c_str(), false);
+  static Bytes from(nb::handle given, ArgumentName argument) {
+    nb::object owner =
+        vocabulary("bytes_of")(given, (argument.text() + " is").c_str(), /*writable=*/false);
     const Array array(owner);
     return {std::move(owner), {array.data(), array.size()}};
   }
 };
 
-/// An array over a blob, which it keeps.
-inline nb::object array_of(Blob made) {
-  auto* const blob = new Blob(std::move(made));
+/// An array over the bytes of a blob, which it keeps alive.
+inline nb::object array_of(Blob bytes) {
+  auto* const blob = new Blob(std::move(bytes));
   const auto destroy = [](PyObject* capsule) {
     delete static_cast<Blob*>(PyCapsule_GetPointer(capsule, nullptr));
   };

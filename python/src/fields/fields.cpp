@@ -44,8 +44,8 @@ void check_name(const char* call, const Schema& schema, std::string_view name, R
          ": the name has a NUL; allowed: any other character");
   }
   if (name.starts_with(kNext)) {
-    const auto plain = schema.find(name.substr(kNext.size()));
-    if (plain && traits(plain->role()).has_next) {
+    const auto field = schema.find(name.substr(kNext.size()));
+    if (field && traits(field->role()).has_next) {
       refuse("the name is that of the next observation of field '" +
              std::string(name.substr(kNext.size())) + "'");
     }
@@ -64,16 +64,18 @@ FieldTable::FieldTable(const Schema& schema) {
     fields_.push_back(info_of(schema, spec));
   }
   for (const FieldInfo& info : fields_) {
-    entries_.push_back({info.name, {&info, false}});
+    entries_.push_back({info.name, {&info, /*next=*/false}});
     copied_bytes_ += info.spec.bytes;
     if (info.traits().has_next) {
-      entries_.push_back({info.next_name, {&info, true}});
+      entries_.push_back({info.next_name, {&info, /*next=*/true}});
       copied_bytes_ += info.spec.bytes;
-      observations_ |= info.bit();
+      observation_mask_ |= info.bit();
+    } else if (info.traits().per_item) {
+      state_mask_ |= info.bit();
+    } else if (info.traits().stamped) {
+      version_mask_ |= info.bit();
     } else {
-      (info.traits().per_item  ? recurrent_states_
-       : info.traits().stamped ? version_
-                               : columns_) |= info.bit();
+      column_mask_ |= info.bit();
     }
   }
 }

@@ -26,15 +26,18 @@ struct FieldInfo {
   char kind;            ///< numpy's kind: 'f', 'i', 'u' or 'b'.
   PyObject* name;       ///< Interned, as is `next_name`; never released.
   PyObject* next_name;  ///< "next_" and the name.
-  bool finite;          ///< Whether its values have to be finite: `Schema::require_finite`.
+  bool finite;          ///< Whether the field's values must be finite: `Schema::require_finite`.
 
   [[nodiscard]] const RoleTraits& traits() const noexcept { return spec.traits(); }
   [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << field.index(); }
 };
 
+/// The mask of all fields. In a mask of fields each one has its `FieldInfo::bit`.
+inline constexpr std::uint64_t kAllFields = ~std::uint64_t{0};
+
 /// The field that a keyword or a batch's key names.
 struct NamedField {
-  const FieldInfo* field = nullptr;  ///< Null: no field.
+  const FieldInfo* field = nullptr;  ///< Null: the name is that of no field.
   bool next = false;
 };
 
@@ -54,12 +57,13 @@ class FieldTable {
     return name == nullptr ? NamedField() : find(name);
   }
 
-  [[nodiscard]] std::uint64_t observations() const noexcept { return observations_; }
+  [[nodiscard]] std::uint64_t observation_mask() const noexcept { return observation_mask_; }
   /// The mask of fields that are neither observations nor recurrent states nor the version.
-  [[nodiscard]] std::uint64_t columns() const noexcept { return columns_; }
-  [[nodiscard]] std::uint64_t recurrent_states() const noexcept { return recurrent_states_; }
+  [[nodiscard]] std::uint64_t column_mask() const noexcept { return column_mask_; }
+  /// The mask of recurrent states.
+  [[nodiscard]] std::uint64_t state_mask() const noexcept { return state_mask_; }
   /// The mask of the version of the policy, which a step may leave out.
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  [[nodiscard]] std::uint64_t version_mask() const noexcept { return version_mask_; }
   /// The bytes that one step copies: both observations, columns and recurrent states.
   [[nodiscard]] std::size_t copied_bytes() const noexcept { return copied_bytes_; }
 
@@ -74,10 +78,10 @@ class FieldTable {
 
   std::vector<FieldInfo> fields_;
   std::vector<Entry> entries_;
-  std::uint64_t observations_ = 0;
-  std::uint64_t columns_ = 0;
-  std::uint64_t recurrent_states_ = 0;
-  std::uint64_t version_ = 0;
+  std::uint64_t observation_mask_ = 0;
+  std::uint64_t column_mask_ = 0;
+  std::uint64_t state_mask_ = 0;
+  std::uint64_t version_mask_ = 0;
   std::size_t copied_bytes_ = 0;
 };
 
@@ -87,7 +91,7 @@ class FieldTable {
 /// ValueError if a field of this name and role would make a FieldTable refuse the schema.
 void check_name(const char* call, const Schema& schema, std::string_view name, Role role);
 
-/// Where a value was given: the call, and what stands before the field's name there, as "next_".
+/// Where a value was given: the call, and a text before the field's name there, such as "next_".
 struct GivenIn {
   const char* call = nullptr;
   std::string_view prefix = {};
@@ -106,8 +110,8 @@ class Value {
 
   /// ValueError for a discount outside 0 to 1 and a version below 0 in these rows.
   void check_range(const FieldInfo& field, GivenIn in, std::size_t first, std::size_t rows) const;
-  /// ValueError for a value of these rows that has to be finite and is not. It has to come before
-  /// any row is written, because a later row would be refused when earlier ones are already in the
+  /// ValueError for a value of these rows that must be finite and is not. Call it before any row is
+  /// written: the commit of a bad row would be refused too, but after earlier rows are in the
   /// buffer.
   void check_finite(const FieldInfo& field, GivenIn in, std::size_t first, std::size_t rows) const;
 
@@ -124,7 +128,7 @@ class Value {
   nb::object owner_;
 };
 
-/// The values of one call, by field, and which of them were given.
+/// The values of one call, by field, and the masks of the fields that were given.
 struct StepValues {
   explicit StepValues(const FieldTable& table)
       : now(table.fields().size()), next(table.fields().size()) {}
@@ -138,17 +142,17 @@ struct StepValues {
 };
 
 /// The object if it is an array, else what numpy.asarray makes of it; ValueError if numpy fails.
-[[nodiscard]] nb::object array_of(nb::handle given, ArgumentName what);
+[[nodiscard]] nb::object array_of(nb::handle given, ArgumentName argument);
 
 /// Whether values of one of numpy's kinds convert to another: as in numpy's casting "same_kind",
 /// and integers of either sign, whose range is checked.
 [[nodiscard]] bool casts(char from, char to) noexcept;
 
 /// A plain array of the type; ValueError if a number of `array` is out of the type's range.
-[[nodiscard]] nb::object converted(nb::handle array, DType dtype, ArgumentName what);
+[[nodiscard]] nb::object converted(nb::handle array, DType dtype, ArgumentName argument);
 
 /// The argument as a plain array [n] of the type: itself if it is one, else a converted copy.
-[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, ArgumentName what,
+[[nodiscard]] nb::object row_from(nb::handle given, DType dtype, ArgumentName argument,
                                   std::optional<std::size_t> n = std::nullopt);
 
 /// An argument that is an array [n] of the type, or converts to one; TypeError for None.
@@ -164,11 +168,11 @@ struct Conversion<Numbers<T>> {
     return std::same_as<T, float> ? "ArrayLike"
                                   : std::string("NDArray[np.") + name_of(kDType<T>) + "]";
   }
-  static Numbers<T> from(nb::handle given, ArgumentName what) {
+  static Numbers<T> from(nb::handle given, ArgumentName argument) {
     if (given.is_none()) {
-      fail<WrongKind>(what, ": expected ", name_of(kDType<T>), " of shape (n,); given None");
+      fail<WrongKind>(argument, ": expected ", name_of(kDType<T>), " of shape (n,); given None");
     }
-    nb::object owner = row_from(given, kDType<T>, what);
+    nb::object owner = row_from(given, kDType<T>, argument);
     const Array read(owner);
     return {std::move(owner), {reinterpret_cast<const T*>(read.data()), read.size()}};
   }
@@ -177,7 +181,7 @@ struct Conversion<Numbers<T>> {
 template <>
 struct Conversion<Numbers<ItemKey>> {
   static std::string hint() { return "ArrayLike"; }
-  static Numbers<ItemKey> from(nb::handle given, ArgumentName what);
+  static Numbers<ItemKey> from(nb::handle given, ArgumentName argument);
 };
 using Keys = Numbers<ItemKey>;
 /// A copy, because other threads may write to the array while the call runs without the GIL.
@@ -190,24 +194,24 @@ template <>
 struct Conversion<End> {
   static std::string hint() { return "_End"; }
   static std::string to_text(End value) { return std::to_string(static_cast<int>(value)); }
-  static End from(nb::handle given, ArgumentName what);
+  static End from(nb::handle given, ArgumentName argument);
 };
 /// Reads the `end` of each row of a call, an array of integers, into `ends`.
 void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector<End>& ends);
 
 /// The fields that a call takes, as masks.
 struct ExpectedFields {
-  std::uint64_t now = 0;       ///< Required under their names.
-  std::uint64_t optional = 0;  ///< Allowed under their names.
-  std::uint64_t next = 0;      ///< Required under "next_" and their names.
-  std::optional<std::size_t> rows = std::nullopt;
-  /// How many rows an observation has under its own name, if not as many as the others.
+  std::uint64_t now = 0;                           ///< Required under their names.
+  std::uint64_t optional = 0;                      ///< Allowed under their names.
+  std::uint64_t next = 0;                          ///< Required under "next_" and their names.
+  std::optional<std::size_t> rows = std::nullopt;  ///< Rows of each array; empty: single values.
+  /// How many rows an observation has under its own name, if not `rows`.
   std::optional<std::size_t> observation_rows = std::nullopt;
-  /// Whether the caller calls `check_rows`, because some rows may not be stored.
+  /// Leaves the checks of values to the caller (`check_rows`), because some rows may not be stored.
   bool unchecked = false;
 };
 
-/// The number of steps in a call's arrays, by its first field; none if it has no field. With
+/// The number of steps in a call's arrays, by its first field; empty if the call has no field. With
 /// `final`, observations have one row more.
 [[nodiscard]] std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table,
                                                     bool final);
@@ -216,12 +220,12 @@ struct ExpectedFields {
 void check_final(const Fields& fields, const FieldTable& table);
 
 /// Reads every field of the call. ValueError for unknown and missing fields, which lists the
-/// fields. Other errors are as in `Value::assign`, and without `unchecked` as in Value's checks.
+/// fields. Other errors are as in `Value::assign`, and unless `unchecked` as in Value's checks.
 void read_fields(const Fields& fields, const FieldTable& table, const ExpectedFields& expected,
                  StepValues& values);
 
-/// Checks `rows` of a call's `unchecked` arrays, from the first on; or of its next observations
-/// alone.
+/// Checks the values in `rows` rows, from row `first` on, of arrays that were read `unchecked`;
+/// with `next_alone` only those of next observations.
 void check_rows(const char* call, const FieldTable& table, const StepValues& values,
                 std::size_t first, std::size_t rows, bool next_alone = false);
 
@@ -247,14 +251,13 @@ class ValuesReset {
   StepValues& values_;
 };
 
-/// A hash of a call's values and ends, by which the same call is told from another one.
+/// A hash of a call's values and ends, which tells the same call, made again, from another one.
 [[nodiscard]] std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends);
 
-/// Copies row `row` of the fields in the mask to a writer's current or next step.
-void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next,
-                std::uint64_t mask, std::size_t row);
+/// Copies the given values of a single step to a writer's current step, or with `next` the given
+/// next observations to its next one.
+void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next);
 
-/// Finds numpy's scalar types, once for the module.
 void init_scalars();
 
 }  // namespace reprise::python

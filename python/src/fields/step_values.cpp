@@ -15,7 +15,7 @@ std::string accepted_names(const FieldTable& table, const ExpectedFields& expect
   return now + (now.empty() || next.empty() ? "" : ", ") + next;
 }
 
-/// What to write in place of a keyword that other replay buffers use; empty if it is none.
+/// What to write in place of a keyword that other replay buffers use; empty for other names.
 std::string replacement_hint(const std::string& name) {
   const auto is_among = [word = " " + name + " "](std::string_view words) {
     return words.find(word) != std::string_view::npos;
@@ -49,18 +49,19 @@ std::string replacement_hint(const std::string& name) {
 
 void check_missing(const char* call, const StepValues& values, const FieldTable& table,
                    const ExpectedFields& expected) {
-  const std::uint64_t now = expected.now & ~values.given_now;
-  const std::uint64_t next = expected.next & ~values.given_next;
-  if ((now | next) == 0) {
+  const std::uint64_t missing = expected.now & ~values.given_now;
+  const std::uint64_t missing_next = expected.next & ~values.given_next;
+  const int count = std::popcount(missing) + std::popcount(missing_next);
+  if (count == 0) {
     return;
   }
-  const std::string names = table.names(now);
-  const std::string next_names = table.names(next, "next_");
-  fail(call, ": missing field", std::popcount(now) + std::popcount(next) > 1 ? "s " : " ", names,
+  const std::string names = table.names(missing);
+  const std::string next_names = table.names(missing_next, "next_");
+  fail(call, ": missing field", count > 1 ? "s " : " ", names,
        names.empty() || next_names.empty() ? "" : ", ", next_names);
 }
 
-/// The length of a value; 0 if it has none, in which case it is refused later.
+/// The length of a value; 0 if it has no length, such as a number, which is refused later.
 Py_ssize_t length_of(PyObject* given) {
   const Py_ssize_t length = PyObject_Size(given);
   if (length < 0) {
@@ -73,6 +74,7 @@ Py_ssize_t length_of(PyObject* given) {
   return length;
 }
 
+/// Copies a value. The most frequent sizes are constants, which take one instruction each.
 inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
   switch (to.size()) {
     case 1:
@@ -98,19 +100,19 @@ std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& ta
       continue;
     }
     const Py_ssize_t length = length_of(fields.value(i));
-    const Py_ssize_t more = final && named.field->traits().has_next ? 1 : 0;
-    if (length <= more) {
+    const Py_ssize_t final_rows = final && named.field->traits().has_next ? 1 : 0;
+    if (length <= final_rows) {
       fail(fields.call(), ": field '", named.field->spec.name, "': expected at least one step",
-           more != 0 ? " and the final observation" : "", "; given length ", length);
+           final_rows != 0 ? " and the final observation" : "", "; given length ", length);
     }
-    return static_cast<std::size_t>(length - more);
+    return static_cast<std::size_t>(length - final_rows);
   }
   return std::nullopt;
 }
 
 void check_final(const Fields& fields, const FieldTable& table) {
-  std::map<Py_ssize_t, const FieldInfo*> observations;
-  std::set<Py_ssize_t> columns;
+  std::map<Py_ssize_t, const FieldInfo*> observations;  // By length.
+  std::set<Py_ssize_t> columns;                         // The lengths.
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const NamedField named = table.named(fields, i);
     if (named.field == nullptr || named.next) {
@@ -122,11 +124,13 @@ void check_final(const Fields& fields, const FieldTable& table) {
       columns.insert(length_of(fields.value(i)));
     }
   }
-  const auto found = columns.size() == 1 ? observations.find(*columns.begin()) : observations.end();
-  if (found != observations.end()) {
-    const std::string rows = std::to_string(found->first);
-    fail(fields.call(), ": observation '", found->second->spec.name, "' has ", rows,
-         " rows; expected T + 1 = ", found->first + 1, ", the final one included");
+  if (columns.size() != 1) {
+    return;
+  }
+  const Py_ssize_t steps = *columns.begin();
+  if (const auto lacking = observations.find(steps); lacking != observations.end()) {
+    fail(fields.call(), ": observation '", lacking->second->spec.name, "' has ", steps,
+         " rows; expected T + 1 = ", steps + 1, ", the final one included");
   }
 }
 
@@ -147,17 +151,18 @@ void read_fields(const Fields& fields, const FieldTable& table, const ExpectedFi
                           ? expected.observation_rows
                           : expected.rows;
     const GivenIn in{fields.call(), named.next ? "next_" : ""};
-    Value& taken = (named.next ? values.next : values.now)[field.field.index()];
-    (named.next ? values.given_next : values.given_now) |= field.bit();
-    taken.assign(fields.value(i), field, in, rows);
+    Value& value = (named.next ? values.next : values.now)[field.field.index()];
+    std::uint64_t& given_mask = named.next ? values.given_next : values.given_now;
+    given_mask |= field.bit();
+    value.assign(fields.value(i), field, in, rows);
     if (expected.unchecked) {
       continue;
     }
-    taken.check_range(field, in, 0, rows.value_or(1));
-    // A single step is checked by its commit, before anything is written; first observations are
-    // not.
-    const std::size_t single = expected.next == 0 ? 1 : 0;
-    taken.check_finite(field, in, 0, rows.value_or(single));
+    value.check_range(field, in, 0, rows.value_or(1));
+    // A step without rows is left to the check of its commit, which comes before anything is
+    // written. First observations, which come without next ones, have no commit.
+    const bool is_committed = !rows && expected.next != 0;
+    value.check_finite(field, in, 0, is_committed ? 0 : rows.value_or(1));
   }
   check_missing(fields.call(), values, table, expected);
 }
@@ -182,11 +187,8 @@ void check_rows(const char* call, const FieldTable& table, const StepValues& val
 void check_states(const StepValues& values, const FieldTable& table, const Window& window,
                   const char* call, std::uint64_t position,
                   std::optional<std::size_t> environment) {
-  const std::uint64_t missing = table.recurrent_states() & ~values.given_now;
-  if (missing == 0) {
-    return;
-  }
-  if (position % item_every(window) != 0) {
+  const std::uint64_t missing = table.state_mask() & ~values.given_now;
+  if (missing == 0 || position % item_every(window) != 0) {
     return;
   }
   fail(call, ": missing field", std::popcount(missing) > 1 ? "s " : " ", table.names(missing), ": ",
@@ -203,26 +205,27 @@ std::span<const float> priorities_or_none(const std::optional<Priorities>& prior
 }
 
 std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends) {
-  std::size_t all = 0;
-  const auto add = [&all](std::span<const std::byte> bytes) {
+  constexpr std::size_t kMix =
+      0x9E3779B97F4A7C15U;  // 2^64 / the golden ratio: odd, bits irregular.
+  std::size_t hash = 0;
+  const auto add = [&hash](std::span<const std::byte> bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    all = all * 0x9E3779B97F4A7C15U + std::hash<std::string_view>()(text);
+    hash = hash * kMix + std::hash<std::string_view>()(text);
   };
   for (const AnyValue& value : values) {
     add(value.bytes);
   }
   add(std::as_bytes(ends));
-  return all;
+  return hash;
 }
 
-void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next,
-                std::uint64_t mask, std::size_t row) {
-  for (mask &= next ? values.given_next : values.given_now; mask != 0; mask &= mask - 1) {
+void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next) {
+  const std::uint64_t given_mask = next ? values.given_next : values.given_now;
+  for (std::uint64_t mask = given_mask; mask != 0; mask &= mask - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(mask));
-    const FieldInfo& field = table.fields()[i];
-    const Value& from = (next ? values.next : values.now)[i];
-    copy(next ? writer.next(field.field) : writer.now(field.field),
-         from.data() + row * field.spec.bytes);
+    const AnyField field = table.fields()[i].field;
+    const Value& value = (next ? values.next : values.now)[i];
+    copy(next ? writer.next(field) : writer.now(field), value.data());
   }
 }
 

@@ -76,13 +76,13 @@ bool overflows(double number, DType dtype) noexcept {
   return std::abs(number) >= limit && !std::isinf(number);
 }
 
-[[noreturn]] void refuse_range(ArgumentName what, const std::string& number, DType dtype) {
-  fail(what, ": ", number, " is out of the range of ", name_of(dtype));
+[[noreturn]] void refuse_range(ArgumentName argument, const std::string& number, DType dtype) {
+  fail(argument, ": ", number, " is out of the range of ", name_of(dtype));
 }
 
 /// Writes a number that converts to the type; false if it is out of the type's range.
 bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
-  return with_type(dtype, [&]<class T>(T made) {
+  return with_type(dtype, [&]<class T>(T converted) {
     if constexpr (std::is_floating_point_v<T>) {
       const double value = PyFloat_AsDouble(number);
       if (value == -1.0 && PyErr_Occurred() != nullptr) {
@@ -95,9 +95,9 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
       if (overflows(value, dtype)) {
         return false;
       }
-      made = static_cast<T>(value);
+      converted = static_cast<T>(value);
     } else if (dtype == DType::Bool) {
-      made = PyObject_IsTrue(number) == 1 ? 1 : 0;
+      converted = PyObject_IsTrue(number) == 1 ? 1 : 0;
     } else {
       // A bool of numpy has no __index__.
       const nb::object index = PyLong_Check(number)
@@ -107,7 +107,7 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
       int overflow = 0;
       const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
       if (overflow > 0 && sizeof(T) == 8 && std::is_unsigned_v<T>) {
-        made = static_cast<T>(PyLong_AsUnsignedLongLong(index.ptr()));
+        converted = static_cast<T>(PyLong_AsUnsignedLongLong(index.ptr()));
         if (PyErr_Occurred() != nullptr) {
           PyErr_Clear();
           return false;
@@ -115,17 +115,17 @@ bool write_scalar(PyObject* number, DType dtype, std::byte* to) {
       } else if (overflow != 0 || !std::in_range<T>(value)) {
         return false;
       } else {
-        made = static_cast<T>(value);
+        converted = static_cast<T>(value);
       }
     }
-    std::memcpy(to, &made, sizeof(made));
+    std::memcpy(to, &converted, sizeof(converted));
     return true;
   });
 }
 
 /// ValueError if a number of an array does not fit the type; `Wide` holds all numbers of the array.
 template <class Wide>
-void check_range(nb::handle array, DType dtype, ArgumentName what) {
+void check_range(nb::handle array, DType dtype, ArgumentName argument) {
   const nb::object wide = array_from(array, kDType<Wide>);
   if (!wide) {
     throw nb::python_error();
@@ -148,9 +148,9 @@ void check_range(nb::handle array, DType dtype, ArgumentName what) {
   const auto wrong = std::find_if_not(all.begin(), all.end(), fits);
   if (wrong != all.end()) {
     if constexpr (std::is_floating_point_v<Wide>) {
-      refuse_range(what, str_of(nb::float_(*wrong)), dtype);
+      refuse_range(argument, str_of(nb::float_(*wrong)), dtype);
     } else {
-      refuse_range(what, std::to_string(*wrong), dtype);
+      refuse_range(argument, std::to_string(*wrong), dtype);
     }
   }
 }
@@ -180,12 +180,12 @@ std::string expected(const FieldInfo& field, std::optional<std::size_t> rows) {
 }
 
 /// A text such as "end: expected uint8 of shape (8,)".
-std::string expected_row(DType dtype, ArgumentName what, std::optional<std::size_t> n) {
-  return what.text() + ": expected " + name_of(dtype) + " of shape (" +
+std::string expected_row(DType dtype, ArgumentName argument, std::optional<std::size_t> n) {
+  return argument.text() + ": expected " + name_of(dtype) + " of shape (" +
          (n ? std::to_string(*n) : "n") + ",)";
 }
 
-/// Whether it is a bool of Python, or a scalar, array or tensor of bools.
+/// Whether an object is a bool of Python, or a scalar, array or tensor of bools.
 bool holds_bools(nb::handle given) {
   if (PyLong_Check(given.ptr())) {
     return PyBool_Check(given.ptr());
@@ -202,24 +202,24 @@ bool holds_bools(nb::handle given) {
 }
 
 /// Converts a tensor that numpy failed to convert. Call it while numpy's error is set.
-nb::object array_of_tensor(nb::handle given, ArgumentName what) {
+nb::object array_of_tensor(nb::handle given, ArgumentName argument) {
   nb::python_error error;
   if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError) &&
       !nb::cast<bool>(vocabulary("needs_gradient")(given))) {
     throw std::move(error);
   }
   try {
-    nb::object made = vocabulary("bfloat16_of")(given);
-    if (!made.is_none()) {
-      return made;
+    nb::object array = vocabulary("bfloat16_of")(given);
+    if (!array.is_none()) {
+      return array;
     }
-  } catch (nb::python_error& without) {
-    if (!without.matches(PyExc_TypeError)) {
+  } catch (nb::python_error& refusal) {
+    if (!refusal.matches(PyExc_TypeError)) {
       throw;
     }
-    fail<WrongKind>(what, ": ", str_of(without.value()));
+    fail<WrongKind>(argument, ": ", str_of(refusal.value()));
   }
-  fail(what, ": no array can be made of it: ", str_of(error.value()));
+  fail(argument, ": no array can be made of it: ", str_of(error.value()));
 }
 
 }  // namespace
@@ -248,48 +248,50 @@ bool casts(char from, char to) noexcept {
   }
 }
 
-nb::object array_of(nb::handle given, ArgumentName what) {
+nb::object array_of(nb::handle given, ArgumentName argument) {
   if (is_array(given)) {
     return nb::borrow(given);
   }
   if (has_mask(given)) {
-    throw WrongKind(what.text() +
+    throw WrongKind(argument.text() +
                     ": a masked array, whose mask would be lost; allowed: its filled(value)");
   }
-  nb::object made = array_from(given, std::nullopt);
-  return made ? made : array_of_tensor(given, what);
+  nb::object array = array_from(given, /*dtype=*/std::nullopt);
+  return array ? array : array_of_tensor(given, argument);
 }
 
-nb::object converted(nb::handle array, DType dtype, ArgumentName what) {
-  const Array given(array);
+nb::object converted(nb::handle array, DType dtype, ArgumentName argument) {
+  const char from = Array(array).kind();
   const char to = kind_of(dtype);
-  if (to == 'f' && (given.kind() == 'f' ? dtype != DType::F64 : dtype == DType::F16)) {
-    check_range<double>(array, dtype, what);
-  } else if (given.kind() == 'i' && to != 'f') {
-    check_range<std::int64_t>(array, dtype, what);
-  } else if (given.kind() == 'u' && to != 'f') {
-    check_range<std::uint64_t>(array, dtype, what);
+  // Every float fits float64, and every integer fits all floats but float16.
+  const bool may_overflow = from == 'f' ? dtype != DType::F64 : dtype == DType::F16;
+  if (to == 'f' && may_overflow) {
+    check_range<double>(array, dtype, argument);
+  } else if (from == 'i' && to != 'f') {
+    check_range<std::int64_t>(array, dtype, argument);
+  } else if (from == 'u' && to != 'f') {
+    check_range<std::uint64_t>(array, dtype, argument);
   }
-  nb::object made = array_from(array, dtype);
-  if (!made) {
+  nb::object copy = array_from(array, dtype);
+  if (!copy) {
     throw nb::python_error();
   }
-  return made;
+  return copy;
 }
 
-nb::object row_from(nb::handle given, DType dtype, ArgumentName what,
+nb::object row_from(nb::handle given, DType dtype, ArgumentName argument,
                     std::optional<std::size_t> n) {
-  nb::object array = array_of(given, what);
+  nb::object array = array_of(given, argument);
   const Array read(array);
-  const bool kind = casts(read.kind(), kind_of(dtype));
-  if (!kind || read.shape().size() != 1 || (n && read.size() != *n)) {
-    const std::string message = expected_row(dtype, what, n) + "; given " + read.described();
-    if (kind) {
+  const bool is_kind = casts(read.kind(), kind_of(dtype));
+  if (!is_kind || read.shape().size() != 1 || (n && read.size() != *n)) {
+    const std::string message = expected_row(dtype, argument, n) + "; given " + read.described();
+    if (is_kind) {
       throw std::invalid_argument(message);
     }
     throw WrongKind(message);
   }
-  return read.is(dtype) && read.plain() ? array : converted(array, dtype, what);
+  return read.is(dtype) && read.plain() ? array : converted(array, dtype, argument);
 }
 
 void StepValues::reset() {
@@ -304,32 +306,32 @@ void StepValues::reset() {
 
 void Value::check_range(const FieldInfo& field, GivenIn in, std::size_t first,
                         std::size_t rows) const {
-  const auto check = [&]<class T>(T value, T least, T most, const char* allowed) {
+  const auto check = [&]<class T>(T most, const char* allowed) {
     for (std::size_t row = first; row < first + rows; ++row) {
+      T value{};
       std::memcpy(&value, data_ + row * sizeof(value), sizeof(value));
-      if (!(value >= least && value <= most)) {
+      if (!(value >= T{0} && value <= most)) {
         fail(quoted(field, in), " is ", value, "; allowed: ", allowed);
       }
     }
   };
   if (field.traits().discounts) {
-    check(0.0F, 0.0F, 1.0F, "0 to 1");
+    check(1.0F, "0 to 1");
   } else if (field.traits().stamped) {
-    using Limits = std::numeric_limits<std::int64_t>;
-    check(std::int64_t{0}, std::int64_t{0}, Limits::max(), "at least 0");
+    check(std::numeric_limits<std::int64_t>::max(), "at least 0");
   }
 }
 
 void Value::check_finite(const FieldInfo& field, GivenIn in, std::size_t first,
                          std::size_t rows) const {
-  const reprise::detail::NotFinite found =
-      field.finite
-          ? reprise::detail::find_not_finite(
-                field.spec.dtype, {data_ + first * field.spec.bytes, rows * field.spec.bytes})
-          : reprise::detail::NotFinite();
-  if (found.name != nullptr) {
-    fail(quoted(field, in), " is ", found.name, " at element ", found.element % field.spec.elements,
-         " of row ", first + found.element / field.spec.elements,
+  if (!field.finite) {
+    return;
+  }
+  const reprise::detail::NotFinite bad = reprise::detail::find_not_finite(
+      field.spec.dtype, {data_ + first * field.spec.bytes, rows * field.spec.bytes});
+  if (bad.name != nullptr) {
+    fail(quoted(field, in), " is ", bad.name, " at element ", bad.element % field.spec.elements,
+         " of row ", first + bad.element / field.spec.elements,
          "; allowed: finite (Schema.require_finite)");
   }
 }
@@ -342,19 +344,19 @@ void Value::assign(nb::handle given, const FieldInfo& field, GivenIn in,
   if (is_array(given) && fits(Array(given))) {
     data_ = Array(given).data();
   } else if (rows || !field.spec.shape.empty() || !assign_scalar(given, field, in)) {
-    const std::string what = quoted(field, in);
-    const nb::object array = array_of(given, what);
+    const std::string argument = quoted(field, in);
+    const nb::object array = array_of(given, argument);
     const Array read(array);
-    const bool kind = casts(read.kind(), field.kind);
-    if (!kind || !same_shape(read, field, rows)) {
+    const bool is_kind = casts(read.kind(), field.kind);
+    if (!is_kind || !same_shape(read, field, rows)) {
       const std::string message =
-          what + ": expected " + expected(field, rows) + "; given " + read.described();
-      if (!kind) {
+          argument + ": expected " + expected(field, rows) + "; given " + read.described();
+      if (!is_kind) {
         throw WrongKind(message);
       }
       throw std::invalid_argument(message);
     }
-    owner_ = fits(read) ? array : converted(array, field.spec.dtype, what);
+    owner_ = fits(read) ? array : converted(array, field.spec.dtype, argument);
     data_ = Array(owner_).data();
   }
 }
@@ -374,9 +376,9 @@ bool Value::assign_scalar(nb::handle given, const FieldInfo& field, GivenIn in) 
   return true;
 }
 
-End Conversion<End>::from(nb::handle given, ArgumentName what) {
+End Conversion<End>::from(nb::handle given, ArgumentName argument) {
   if (holds_bools(given)) {
-    fail<WrongKind>(what,
+    fail<WrongKind>(argument,
                     ": expected an End; given a bool, which does not say whether the episode was "
                     "terminated or truncated: use reprise.ends(terminated, truncated)");
   }
@@ -387,12 +389,12 @@ End Conversion<End>::from(nb::handle given, ArgumentName what) {
     if (!error.matches(PyExc_TypeError)) {
       throw std::move(error);
     }
-    fail<WrongKind>(what, ": expected an End; given ", python_type_name(given));
+    fail<WrongKind>(argument, ": expected an End; given ", python_type_name(given));
   }
   const long value = PyLong_AsLong(index.ptr());
   if (value < 0 || value > 2) {
     PyErr_Clear();
-    fail(what, " is ", str_of(index),
+    fail(argument, " is ", str_of(index),
          "; allowed: End.CONTINUE, End.TERMINATED, End.TRUNCATED (0 to 2)");
   }
   return static_cast<End>(value);
@@ -402,44 +404,44 @@ void ends_from(nb::handle given, const char* call, std::size_t rows, std::vector
   if (!given.is_valid()) {
     throw std::invalid_argument(std::string(call) + ": end is missing");
   }
-  const ArgumentName what(call, "end");
-  nb::object array = array_of(given, what);
+  const ArgumentName argument(call, "end");
+  nb::object array = array_of(given, argument);
   if (Array(array).kind() == 'b') {
-    fail<WrongKind>(expected_row(DType::U8, what, rows), "; given ", Array(array).described(),
+    fail<WrongKind>(expected_row(DType::U8, argument, rows), "; given ", Array(array).described(),
                     ", which does not say whether episodes were terminated or truncated: use "
                     "reprise.ends(terminated, truncated)");
   }
   if (Array(array).shape().empty()) {
-    fail(expected_row(DType::U8, what, rows),
+    fail(expected_row(DType::U8, argument, rows),
          ", one for each step, such as reprise.ends(terminated, truncated); "
          "given ",
          Array(array).described());
   }
-  array = row_from(array, DType::U8, what, rows);
+  array = row_from(array, DType::U8, argument, rows);
   const Array read(array);
   ends.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
     const auto value = static_cast<unsigned>(read.data()[row]);
     if (value > 2) {
-      fail(what, "[", row, "] is ", value,
+      fail(argument, "[", row, "] is ", value,
            "; allowed: 0 (continue), 1 (terminated), 2 (truncated)");
     }
     ends[row] = static_cast<End>(value);
   }
 }
 
-Keys Conversion<Keys>::from(nb::handle given, ArgumentName what) {
-  nb::object owner = array_of(given, what);
+Keys Conversion<Keys>::from(nb::handle given, ArgumentName argument) {
+  nb::object owner = array_of(given, argument);
   const Array array(owner);
   if (array.shape().size() == 1 && array.size() == 0) {
     return {};  // numpy gives an empty list the type float64.
   }
-  // The array may have any byte order.
+  // Not `Array::is`, which refuses another byte order.
   if (array.kind() != 'i' || array.element_bytes() != sizeof(std::int64_t)) {
-    fail<WrongKind>(what, ": expected int64 of shape (n,), as Batch.item_keys; given ",
+    fail<WrongKind>(argument, ": expected int64 of shape (n,), as Batch.item_keys; given ",
                     array.described());
   }
-  owner = row_from(owner, DType::I64, what);
+  owner = row_from(owner, DType::I64, argument);
   const Array read(owner);
   // An ItemKey has the same 64 bits.
   return {std::move(owner), {reinterpret_cast<const ItemKey*>(read.data()), read.size()}};
