@@ -22,13 +22,15 @@ waiting for each other, while learners draw prioritized batches and write priori
 
 Threads: every method of ReplayBuffer and Guest may be called from any thread, but `restore` runs
 beside no other call. One thread at a time uses a Writer, VectorWriter, Sampler, Mix, Prefetcher or
-Hindsight, which is checked. Any thread reads a Batch while none changes it, which is not checked.
+Hindsight; other calls raise RuntimeError. Any threads may read a Batch while no thread changes it;
+nothing checks that.
 Other processes attach: `with buffer.share() as address`, and `reprise.attach(address)` in them.
 The GIL is released while a call waits for room, items or the rate limiter, samples, updates, saves
 or loads, or copies more than 512 bytes.
 
 Errors: ValueError and TypeError for bad arguments, RuntimeError for calls at the wrong time and in
-a forked child, TimeoutError for waits beyond the timeout, Closed, NothingToDraw, CheckpointError.
+a forked child, TimeoutError for waits beyond the timeout, Closed for calls of a closed object,
+NothingToDraw if every item has weight 0, CheckpointError if a save or load fails.
 """
 
 from ._reprise import (
@@ -80,7 +82,7 @@ from ._vocabulary import (
 mix = Mix
 attach = Guest
 
-# The classes of windows, selectors, removers and rate limiters, made from what C++ describes.
+# The classes of windows, selectors, removers and rate limiters, made from C++'s descriptions.
 globals().update(_strategies)
 
 __all__ = [name for name in dir() if not name.startswith("_")]

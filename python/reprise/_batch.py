@@ -36,8 +36,8 @@ def _get(self: Batch, key: str, default: Any = None) -> Any:
 def _torch(self: Batch, device: Any = None) -> Tensors:
     """Tensors of torch, by the names of the batch: `["x"]`, `.returns["reward"]`, `.weights`.
 
-    device: None shares the batch's memory. Else the tensors are copied there, "cpu" too; from pinned
-      memory to CUDA in the background, and the batch is held until the copies are made.
+    device: None shares the batch's memory. Otherwise the tensors are copied to the device, to "cpu"
+      too; from pinned memory to CUDA in the background, and the batch is held until the copies end.
     uint16, uint32 and uint64, which torch does not compute with, become int64.
     """
     return tensors_of(self, device)
@@ -59,11 +59,11 @@ def _columns(batch: Batch) -> list[NDArray[Any]]:
 
 
 def _batch_of(layout: tuple[Any, ...], n: int, columns: list[NDArray[Any]]) -> Batch:
-    """Makes a batch and copies these arrays into its own memory."""
-    made: Batch = Batch._of(*layout, n)
-    for to, column in zip(_columns(made), columns):
-        to[...] = column
-    return made
+    """Makes a batch of n items and copies these arrays into its own memory."""
+    batch: Batch = Batch._of(*layout, n)
+    for own, column in zip(_columns(batch), columns):
+        own[...] = column
+    return batch
 
 
 copyreg.pickle(Batch, lambda batch: (_batch_of, (batch._layout(), len(batch), _columns(batch))))

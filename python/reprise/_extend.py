@@ -9,21 +9,21 @@ from ._reprise import _signatures
 
 
 def method(kind: type, signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function a method of a class, and replaces a method of that name. `signature` is for
-    the stub; for a static method it begins with @staticmethod."""
+    """A decorator that adds a function to a class as a method, in place of a method of that name.
+    `signature` is for the stub; for a static method it begins with @staticmethod."""
     text = signature.removeprefix("@staticmethod ")
     name = text.split("(")[0]
 
-    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
         function.__name__ = name
         function.__qualname__ = f"{kind.__name__}.{name}"
         setattr(kind, name, staticmethod(function) if signature != text else function)
         signatures = _signatures[kind.__name__]
-        places = [i for i, one in enumerate(signatures) if one.split("(")[0].split(" ")[-1] == name]
-        if places:
-            signatures[places[0]] = signature
+        names = [existing.split("(")[0].split(" ")[-1] for existing in signatures]
+        if name in names:
+            signatures[names.index(name)] = signature
         else:
             signatures.append(signature)
         return function
 
-    return put
+    return add

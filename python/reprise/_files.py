@@ -73,9 +73,9 @@ def _refuse_process(replay: ReplayBuffer) -> NoReturn:
 multiprocessing.reduction.ForkingPickler.register(ReplayBuffer, _refuse_process)
 
 
-def _refuse_pickle(made: Any) -> NoReturn:
+def _refuse_pickle(value: Any) -> NoReturn:
     raise TypeError(
-        f"a {type(made).__name__} cannot be pickled or copied: it works on buffers of this process; "
+        f"a {type(value).__name__} cannot be pickled or copied: it works on buffers of this process; "
         "make another one where the buffer is"
     )
 
@@ -88,9 +88,9 @@ for _kind in (
     copyreg.pickle(_kind, _refuse_pickle)
 
 
-def _refuse_connection(made: Any) -> NoReturn:
+def _refuse_connection(value: Any) -> NoReturn:
     raise TypeError(
-        f"a {type(made).__name__} cannot be pickled or copied: give other processes the address of "
+        f"a {type(value).__name__} cannot be pickled or copied: give other processes the address of "
         "`with replay.share() as address`, and call reprise.attach(address) there"
     )
 
@@ -105,15 +105,16 @@ def schema_of(
     compressed: Sequence[str],
 ) -> Schema:
     """Makes a schema from fields, each a tuple of name, role, dtype and shape."""
-    made = Schema()
+    schema = Schema()
     for name, role, dtype, shape in fields:
-        if role in ("reward", "discount", "version"):
-            getattr(made, role)(name)
+        declare = getattr(schema, role)
+        if role in ("reward", "discount", "version"):  # These have a dtype and shape of their own.
+            declare(name)
         else:
-            getattr(made, role)(name, dtype, shape)
+            declare(name, dtype, shape)
     for name in compressed:
-        made.compress(name)
-    return made.require_finite(finite)
+        schema.compress(name)
+    return schema.require_finite(finite)
 
 
 def _reduce(schema: Schema) -> tuple[Any, ...]:

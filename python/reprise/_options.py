@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from . import _reprise
 
-# All classes by name, for C++.
+# All classes by name; C++ looks them up here.
 classes: dict[str, type] = _reprise._classes
 # The classes by the option of ReplayBuffer that takes them; Fifo belongs to two.
 families: dict[str, list[type]] = {}
@@ -15,8 +15,8 @@ families: dict[str, list[type]] = {}
 def _type_of(value: Any, words: list[str]) -> Any:
     if not words:
         return type(value)
-    given: Any = Literal[tuple(word for word in words if word != "constant")]
-    return given | float if "constant" in words else given
+    literal: Any = Literal[tuple(word for word in words if word != "constant")]
+    return literal | float if "constant" in words else literal  # The constant is given itself.
 
 
 for _option, _name, _about, _values, _words in _reprise._strategies:

@@ -50,9 +50,9 @@ def log_drawn(buffer: Any, batch: reprise.Batch) -> None:
 
 
 def _per_agent(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """The structure of RLlib's metrics for counts of a single agent."""
+    """The counts as RLlib has them by agent and by module, here of a single agent."""
     return {
-        f"{kind}_to_num_{name}": {who: count}
+        f"{kind}_to_num_{name}": {default_id: count}
         for name, count in counts.items()
-        for kind, who in (("agent", DEFAULT_AGENT_ID), ("module", DEFAULT_MODULE_ID))
+        for kind, default_id in (("agent", DEFAULT_AGENT_ID), ("module", DEFAULT_MODULE_ID))
     }

@@ -14,7 +14,7 @@ class BatchesAhead(Protocol):
 
     def get(self, *, timeout: float | None = None) -> Any:
         """The next batch. StopIteration when the buffer is closed and all drawn batches are handed
-        out; TimeoutError; Closed after `close`."""
+        out; TimeoutError if no batch comes within the timeout; Closed after `close`."""
 
     def close(self) -> None:
         """Ends the thread. Batches that were handed out stay as they are."""
@@ -22,11 +22,10 @@ class BatchesAhead(Protocol):
 
 class BatchSource(Protocol):
     """Where batches come from: a Sampler, a Mix, a Sampler of reprise.ray, or a class of your own.
-    Its stages are `prefetch`, which draws ahead on a thread, and reprise.torch.loader, which copies
-    to a device.
+    `prefetch` draws its batches ahead on a thread, and reprise.torch.loader copies them to a device.
 
-    The buffer's own `prefetch` and `loader(replay, n)` make a sampler and draw from that. One
-    thread at a time uses a source; another may use what `prefetch` returns meanwhile.
+    A buffer's own `prefetch` and `loader(replay, n)` make a sampler, which is their source. One
+    thread at a time uses a source; meanwhile another one may use the result of `prefetch`.
     """
 
     def sample(
@@ -38,9 +37,10 @@ class BatchSource(Protocol):
         draws: Draws = "stratified",
         timeout: float | None = None,
     ) -> Any:
-        """A batch of n items, a reprise.Batch or a mapping with all of its attributes, in memory of any
-        kind. ValueError for an n that the source can never give, TimeoutError, Closed,
-        NothingToDraw."""
+        """A batch of n items: a reprise.Batch, or a mapping that has all attributes of a
+        reprise.Batch, in memory of any kind. ValueError for an n that the source can never give;
+        TimeoutError if there are no n items within the timeout; Closed if the source is closed;
+        NothingToDraw if every item has weight 0."""
 
     def prefetch(
         self,
@@ -52,10 +52,10 @@ class BatchSource(Protocol):
         allocator: Any = None,
         timeout: float | None = None,
     ) -> BatchesAhead:
-        """Batches like those of `sample`, drawn ahead. allocator: of their memory, as in
-        ReplayBuffer.sampler; None takes the memory that `sample` uses."""
+        """Batches like those of `sample`, drawn ahead. allocator: makes their memory, as in
+        ReplayBuffer.sampler; None: their memory is of the kind that `sample` uses."""
 
     def update_priorities(self, keys: Any, priorities: ArrayLike) -> Any:
         """Sets priorities, [n], of items that this source drew, in the selector that it draws by.
-        keys: `item_keys` of its batches, or some of them. Returns an UpdateResult, or an object
-        whose `wait()` returns it if the update goes on in the background."""
+        keys: `item_keys` of its batches, or some of them. Returns an UpdateResult; if the update
+        goes on in the background, an object whose `wait()` waits until it is made."""

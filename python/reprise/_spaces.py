@@ -48,9 +48,10 @@ def _from_spaces(
     `envs.single_observation_space` and `envs.single_action_space`.
 
     Box, Discrete, MultiDiscrete and MultiBinary are one field each of the space's dtype and shape.
-    A Dict or Tuple has a field for each part, named by its key or number, and by both if it lies in
-    another such space, as "camera/left". An observation space that is a Dict has fields named by
-    its keys; any other one is named by `observation`, and an action space by `action`.
+    A Dict or Tuple has a field for each part, named by the part's key or number, behind the name of
+    the Dict or Tuple: "action/left". Of an observation space that is a Dict the fields have the
+    keys alone as names, "camera/left" for a Dict in the Dict; any other observation space is named
+    by `observation`, and the action space by `action`.
     `reprise.named` gives such names to values. TypeError for other spaces, such as Text and Graph,
     and for dtypes that Schema does not take; ValueError for two fields of one name.
     """
@@ -66,42 +67,43 @@ def _from_spaces(
 def named(name: str, value: Any, *, prefix: str = "") -> dict[str, Any]:
     """The arrays in a value of a space by the names that Schema.from_spaces gives their fields.
 
-    name: of the field; "" for an observation that is a dict. value: an array, or dicts and tuples of
-    them as environments give them, also with a first dimension of environments. prefix: put before
-    each name: "next_" for next observations.
+    name: of the field; "" for an observation that is a dict. value: an array, or arrays in dicts
+    and tuples, as environments give them, also with a first dimension of environments. prefix: put
+    before each name: "next_" for next observations.
 
     >>> reprise.named("", {"camera": {"left": 1, "right": 2}}, prefix="next_")
     {'next_camera/left': 1, 'next_camera/right': 2}
     """
     if not isinstance(value, (Mapping, tuple)):
         return {prefix + name: value}
-    made: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
-        made |= named(f"{name}/{key}" if name else str(key), part, prefix=prefix)
-    return made
+        arrays |= named(f"{name}/{key}" if name else str(key), part, prefix=prefix)
+    return arrays
 
 
 def final_observations(name: str, infos: Any) -> dict[str, Any] | None:
-    """What `final=` of VectorWriter.append takes, from the infos of a step of vector environments
-    that reset themselves in the same step; None where no episode ended.
+    """The argument `final` of VectorWriter.append, from the infos of a step of vector environments
+    that reset themselves in the same step. None if no episode ended.
 
     name: as in `named`. infos: the dict of Gymnasium ("final_obs"; "final_observation" before 1.0),
     or the list of dicts of Stable-Baselines3's VecEnv ("terminal_observation").
     """
     if isinstance(infos, Mapping):
-        found = infos.get("final_obs", infos.get("final_observation"))
+        finals = infos.get("final_obs", infos.get("final_observation"))
     else:
-        found = [info.get("terminal_observation") for info in infos]
-    if found is None:
+        finals = [info.get("terminal_observation") for info in infos]
+    if finals is None:
         return None
-    if isinstance(found, (Mapping, tuple)):
-        return named(name, found)
-    ended = [one for one in found if one is not None]
+    if isinstance(finals, (Mapping, tuple)):
+        return named(name, finals)
+    # A list with an observation for each environment, None where no episode ended.
+    ended = [final for final in finals if final is not None]
     if not ended:
         return None
     if not isinstance(ended[0], (Mapping, tuple)):
-        return {name: found}
-    rows = [None if one is None else named(name, one) for one in found]
+        return {name: finals}
+    rows = [None if final is None else named(name, final) for final in finals]
     return {
         leaf: [None if row is None else row[leaf] for row in rows] for leaf in named(name, ended[0])
     }
@@ -111,8 +113,8 @@ _MODES = {word.replace("_", ""): word for word in ("same_step", "next_step", "di
 
 
 def _mode_in_metadata(environments: Any) -> Any:
-    """The auto-reset mode in the metadata of environments, or None. The dict of Gymnasium's VectorEnv
-    does not count, because all classes without a dict of their own share it."""
+    """The auto-reset mode in the metadata of environments, or None. The metadata of Gymnasium's base
+    class VectorEnv do not count, because all classes without metadata of their own share them."""
     metadata = getattr(environments, "metadata", None)
     base = getattr(sys.modules.get("gymnasium.vector"), "VectorEnv", None)
     if not isinstance(metadata, Mapping) or metadata is getattr(base, "metadata", None):
@@ -121,14 +123,15 @@ def _mode_in_metadata(environments: Any) -> Any:
 
 
 def _mode_name(mode: Any) -> Any:
-    """VectorWriter's word for a mode of Gymnasium, which is given as its enum or name."""
+    """VectorWriter's word for a mode of Gymnasium, which is given as enum or name; other values
+    stay as they are."""
     name = getattr(mode, "name", mode)
     return _MODES.get(name.replace("_", "").lower(), name) if isinstance(name, str) else name
 
 
 def autoreset_mode(environments: Any, autoreset: Any) -> Any:
-    """VectorWriter's word for the given mode, or for the one that the environments declare.
-    ValueError if there is neither, or if they differ."""
+    """VectorWriter's word for the mode `autoreset`, or if that is None for the mode that the
+    environments declare. ValueError if there is neither, or if the two differ."""
     declared = getattr(getattr(environments, "unwrapped", environments), "autoreset_mode", None)
     if declared is None:
         declared = _mode_in_metadata(environments)
@@ -141,7 +144,8 @@ def autoreset_mode(environments: Any, autoreset: Any) -> Any:
         )
     word = _mode_name(declared if autoreset is None else autoreset)
     theirs = _mode_name(declared)
-    if word != theirs and word in _MODES.values() and theirs in _MODES.values():
+    words = _MODES.values()
+    if word != theirs and word in words and theirs in words:
         raise ValueError(
             f"ReplayBuffer.vector_writer: autoreset is {word!r}, and {kind} declares {theirs!r}; "
             "allowed: that, or nothing; for environments that declare a wrong mode their number in "
@@ -151,6 +155,7 @@ def autoreset_mode(environments: Any, autoreset: Any) -> Any:
 
 
 def _accept_environments(kind: Any) -> None:
+    """Makes `vector_writer` of a class take environments and their mode in place of a number."""
     original = kind.vector_writer
 
     @method(
@@ -176,8 +181,8 @@ def _accept_environments(kind: Any) -> None:
         """
         number = getattr(environments, "num_envs", environments)
         mode = autoreset_mode(environments, autoreset)
-        made: VectorWriter = original(self, number, autoreset=mode, timeout=timeout)
-        return made
+        writer: VectorWriter = original(self, number, autoreset=mode, timeout=timeout)
+        return writer
 
 
 _accept_environments(ReplayBuffer)

@@ -13,10 +13,10 @@ import reprise
 
 from ._memory import bfloat16_of
 
-# Entries that reprise stores as a step's end, its discount and its return.
+# Entries that are no fields of reprise: they become the `end` of a step.
 _ENDS = ("done", "terminated", "truncated")
-# A reward of 1 where a step ends its episode as truncated: the return of n steps, and no other number
-# of a batch, says so of the last one.
+# A field with the role of a reward, 1 where a step ends its episode as truncated. Its return over n
+# steps tells whether the last of them did, which no other number of a batch tells.
 TRUNCATED = "next/truncated"
 
 
@@ -31,31 +31,33 @@ def name_of(key: Any) -> str:
 
 
 def _leaf(name: str) -> str:
+    """The last part of a field's name."""
     return name.split("/")[-1]
 
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:
-    here = tensor.detach().cpu()
-    made = bfloat16_of(here)
-    found: NDArray[Any] = here.numpy() if made is None else made
-    return found
+    on_host = tensor.detach().cpu()
+    bfloat16_array = bfloat16_of(on_host)
+    array: NDArray[Any] = on_host.numpy() if bfloat16_array is None else bfloat16_array
+    return array
 
 
 def _row_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
 
 
-def priorities_of(given: Any, count: int, what: str) -> NDArray[np.float32]:
-    """The priorities of `count` transitions, float32 [count]: the mean of the absolute values of
-    each. ValueError, naming `what` they are, for a number of values that is no multiple of it."""
+def priorities_of(given: Any, count: int, subject: str) -> NDArray[np.float32]:
+    """The priorities of `count` transitions, float32 [count]: for each transition the mean of its
+    absolute values. ValueError, with `subject` as the name of the values, if they do not divide
+    into `count` equal parts."""
     values: NDArray[np.float32] = torch.as_tensor(given).detach().float().cpu().abs().numpy()
     if (values.size == 0) != (count == 0) or values.size % max(count, 1):
         raise ValueError(
-            f"{what} has shape {values.shape}; allowed: a number, or one for each of {count} "
+            f"{subject} has shape {values.shape}; allowed: a number, or one for each of {count} "
             "transitions"
         )
-    made: NDArray[np.float32] = values.reshape(count, values.size // max(count, 1)).mean(axis=1)
-    return made
+    means: NDArray[np.float32] = values.reshape(count, values.size // max(count, 1)).mean(axis=1)
+    return means
 
 
 class Steps(NamedTuple):
@@ -63,31 +65,32 @@ class Steps(NamedTuple):
 
     arrays: dict[str, NDArray[Any]]  # By the names of fields.
     ends: NDArray[np.uint8]
-    rewards: set[str]  # The names of those that are rewards.
+    rewards: set[str]  # The names of the fields that are rewards.
     priorities: NDArray[np.float32] | None
 
     def _continues(self) -> NDArray[np.bool_]:
-        """Whether each step but the first begins with what the one before led to, [T - 1]."""
-        found = np.ones(len(self.ends) - 1, np.bool_)
-        for name, after in self.arrays.items() if len(found) else ():
+        """For each step but the first, whether its observations are the next observations of the
+        step before, [T - 1]."""
+        continues = np.ones(len(self.ends) - 1, np.bool_)
+        for name, after in self.arrays.items() if len(continues) else ():
             if name.startswith("next_"):
                 now = self.arrays[name.removeprefix("next_")]
-                found &= (_row_bytes(now[1:]) == _row_bytes(after[:-1])).all(axis=1)
-        return found
+                continues &= (_row_bytes(now[1:]) == _row_bytes(after[:-1])).all(axis=1)
+        return continues
 
     def breaks(self) -> int:
-        """The number of steps that do not continue the step before, although that does not end."""
+        """How many steps do not continue the step before, although that one ends no episode."""
         return int((~self._continues() & (self.ends[:-1] == reprise.End.CONTINUE)).sum())
 
     def pieces(self) -> list[slice]:
-        """Places of steps that follow each other in one episode."""
+        """The steps of each episode, which follow each other."""
         goes_on = self._continues() & (self.ends[:-1] == reprise.End.CONTINUE)
         bounds = [0, *(np.flatnonzero(~goes_on) + 1).tolist(), len(self.ends)]
         return [slice(first, end) for first, end in zip(bounds, bounds[1:])]
 
 
 def steps_of(data: TensorDictBase, priority_key: Any) -> Steps:
-    """Converts steps [T] of one environment. priority_key: None, or the entry of their priorities."""
+    """Converts steps [T] of one environment. priority_key: the entry of priorities, or None."""
     if not isinstance(data.get("next", None), TensorDictBase):
         raise ValueError(
             'a TensorDict without "next"; allowed: one that has there the next observations, '
@@ -120,29 +123,29 @@ def steps_of(data: TensorDictBase, priority_key: Any) -> Steps:
     arrays = {name: _array(tensor) for name, tensor in fields.items()}
 
     def flag(name: str) -> NDArray[np.bool_] | None:
-        found = [after[name]] if name in after else []
-        found = found or [value for key, value in after.items() if _leaf(key) == name]
+        of_all_agents = [after[name]] if name in after else []
+        flags = of_all_agents or [value for key, value in after.items() if _leaf(key) == name]
         # With several agents, an episode has ended once it has ended for all of them.
-        rows = [one.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for one in found]
+        rows = [value.detach().cpu().numpy().reshape(len(data), -1).all(axis=1) for value in flags]
         return np.logical_and.reduce(rows) if rows else None
 
-    none = np.zeros(len(data), bool)
-    done, cut, over = flag("done"), flag("truncated"), flag("terminated")
-    done, cut = none if done is None else done, none if cut is None else cut
+    absent = np.zeros(len(data), bool)
+    done, truncated, terminated = flag("done"), flag("truncated"), flag("terminated")
+    done, truncated = absent if done is None else done, absent if truncated is None else truncated
     # Without the other two entries, "done" means that the episode terminated.
-    over = done & ~cut if over is None else over
-    cut = (done | cut) & ~over
-    arrays[TRUNCATED] = cut.astype(np.float32)
-    given = None if priority_key is None else data.get(priority_key, None)
+    terminated = done & ~truncated if terminated is None else terminated
+    truncated = (done | truncated) & ~terminated
+    arrays[TRUNCATED] = truncated.astype(np.float32)
+    entry = None if priority_key is None else data.get(priority_key, None)
     priorities = None
-    if given is not None:
-        priorities = priorities_of(given, len(data), f"extend: {priority_key!r}")
+    if entry is not None:
+        priorities = priorities_of(entry, len(data), f"extend: {priority_key!r}")
         if not np.isfinite(priorities).all():
             raise ValueError(f"extend: {priority_key!r} is not finite; allowed: finite priorities")
-    return Steps(arrays, reprise.ends(over, cut), rewards | {TRUNCATED}, priorities)
+    return Steps(arrays, reprise.ends(terminated, truncated), rewards | {TRUNCATED}, priorities)
 
 
-class _Given(NamedTuple):
+class _StepPriorities(NamedTuple):
     """The priorities of consecutive steps of an episode, from a position on."""
 
     episode: int
@@ -153,7 +156,7 @@ class _Given(NamedTuple):
 class StepsWriter:
     """A writer of one environment's steps and of their priorities."""
 
-    # The number of its trajectory; None if it has no number, or has ended.
+    # The number of the trajectory that it writes; None if that has no number, or has ended.
     trajectory: int | None = None
 
     def __init__(self, replay: reprise.ReplayBuffer) -> None:
@@ -162,16 +165,15 @@ class StepsWriter:
         self._writer = replay.writer()
         # A checkpoint that was saved by reprise 0.2 has no such field.
         self._has_truncated = any(field.name == TRUNCATED for field in replay.schema.fields)
-        self._episodes, self._open_steps = None, 0
+        self._episodes, self._max_open_steps = None, 0
         if options["episode_index"] and isinstance(window, reprise.Transitions):
             self._episodes = replay.episodes()
-            self._open_steps = (
-                window.n_step - 1
-            )  # Of an episode under way, whose items are not yet.
-        self._open: _Given | None = None  # The priorities of open steps.
+            # The windows of this many last steps of an episode under way are not complete yet.
+            self._max_open_steps = window.n_step - 1
+        # The priorities of these steps, which can be set only once they are items.
+        self._open: _StepPriorities | None = None
 
     def append(self, steps: Steps) -> None:
-        """Appends steps."""
         if not self._has_truncated:
             steps.arrays.pop(TRUNCATED)
         if steps.priorities is None or self._episodes is None:
@@ -183,17 +185,20 @@ class StepsWriter:
             self._prioritize(self._episodes, steps.priorities[piece])
 
     def _prioritize(self, episodes: reprise.Episodes, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of the last steps, which are of one episode."""
-        writer, before = self._writer, self._open
-        new = _Given(writer.episode_id, writer.episode_steps - len(priorities), priorities)
-        if before is not None and before.episode == new.episode:
-            new = _Given(*before[:2], np.concatenate([before.priorities, priorities]))
-        elif before is not None:
-            episodes.update_priorities(*before)  # The end of their episode has decided them.
+        """Sets the priorities of the steps appended last, which are of one episode, and of the open
+        steps before them."""
+        writer, open_before = self._writer, self._open
+        position = writer.episode_steps - len(priorities)
+        new = _StepPriorities(writer.episode_id, position, priorities)
+        if open_before is not None and open_before.episode == new.episode:
+            joined = np.concatenate([open_before.priorities, priorities])
+            new = _StepPriorities(open_before.episode, open_before.position, joined)
+        elif open_before is not None:  # Their episode has ended, which completed their windows.
+            episodes.update_priorities(*open_before)
         episodes.update_priorities(*new)
-        count = min(self._open_steps, len(new.priorities)) if writer.in_episode else 0
+        count = min(self._max_open_steps, len(new.priorities)) if writer.in_episode else 0
         first = len(new.priorities) - count
-        self._open = _Given(new.episode, new.position + first, new.priorities[first:])
+        self._open = _StepPriorities(new.episode, new.position + first, new.priorities[first:])
 
     def close(self) -> None:
         """Ends the episode as truncated."""

@@ -39,8 +39,8 @@ class End(IntEnum):
     """How a step ends. TERMINATED and TRUNCATED are never merged into one flag.
 
     CONTINUE: the episode goes on.
-    TERMINATED: the environment ended it; the value of what follows is 0.
-    TRUNCATED: a limit cut it off; bootstrap from the final observation.
+    TERMINATED: the environment ended the episode; the value of what follows is 0.
+    TRUNCATED: a limit cut the episode off; bootstrap from the final observation.
     """
 
     CONTINUE = 0
@@ -73,10 +73,10 @@ def ends(terminated: ArrayLike, truncated: ArrayLike) -> NDArray[np.uint8]:
         raise ValueError(
             f"ends: truncated: expected shape {is_terminated.shape}; given {is_truncated.shape}"
         )
-    made = np.zeros(is_terminated.shape, np.uint8)
-    made[is_truncated] = End.TRUNCATED
-    made[is_terminated] = End.TERMINATED
-    return made
+    numbers = np.zeros(is_terminated.shape, np.uint8)
+    numbers[is_truncated] = End.TRUNCATED
+    numbers[is_terminated] = End.TERMINATED
+    return numbers
 
 
 class Field(NamedTuple):
@@ -89,16 +89,17 @@ class Field(NamedTuple):
 
 
 class Arrays(dict[str, Any]):
-    """Arrays of a batch by name. A KeyError for an unknown name lists the names that there are."""
+    """Arrays of a batch by name. The KeyError for an unknown name lists the names that `owner` has,
+    such as "Batch.now", or says `if_empty`."""
 
-    def __init__(self, what: str, none: str) -> None:
+    def __init__(self, owner: str, if_empty: str) -> None:
         super().__init__()
-        self._what = what
-        self._none = none
+        self._owner = owner
+        self._if_empty = if_empty
 
     def __missing__(self, name: object) -> Any:
         raise KeyError(
-            f"no field {name!r}; fields of {self._what}: {', '.join(self) or self._none}"
+            f"no field {name!r}; fields of {self._owner}: {', '.join(self) or self._if_empty}"
         )
 
 
@@ -106,9 +107,9 @@ class AppendResult(NamedTuple):
     """What ReplayShard.append did.
 
     steps: steps appended by this call.
-    repeated: the shipment was appended before; nothing was appended now.
-    restarted: episodes whose earlier steps are not in this shard; each begins in the middle, with
-      sequences at the next multiple of the period.
+    repeated: whether the shipment was appended before, so that this call appended nothing.
+    restarted: how many episodes go on here without their earlier steps, which this shard lacks; the
+      first item of sequences then begins at the next multiple of the period.
     """
 
     steps: int
@@ -119,8 +120,8 @@ class AppendResult(NamedTuple):
 class UpdateResult(NamedTuple):
     """What an update of priorities did.
 
-    applied: keys whose item has the new priority, repeated keys included.
-    stale: keys whose item was evicted meanwhile; nothing was written for them.
+    applied: how many keys set the priority of an item, repeated keys included.
+    stale: how many keys are of items that were evicted meanwhile; nothing was written for them.
     """
 
     applied: int
@@ -135,7 +136,8 @@ class SaveResult(NamedTuple):
     chunks_written: chunks that were new or still open.
     chunks_reused: chunks that an earlier checkpoint holds already.
     chunks_moved: reused chunks that were copied out of mostly unused files, to remove the files.
-    left_out_steps: steps that the checkpoint lacks, as their chunks were evicted before their turn.
+    left_out_steps: steps that the checkpoint lacks, because their chunks were evicted before the
+      save had written them.
     """
 
     manifest: int
@@ -147,8 +149,8 @@ class SaveResult(NamedTuple):
 
 
 class SaveProgress(NamedTuple):
-    """How far a save has come. `chunks_total` is the most that chunks written and reused may add up
-    to, 0 while it is unknown."""
+    """How far a save has come. `chunks_total` is the most that `chunks_written` and `chunks_reused`
+    may add up to, 0 while that is unknown."""
 
     bytes_written: int
     chunks_written: int
@@ -157,7 +159,7 @@ class SaveProgress(NamedTuple):
 
 
 class SkippedCheckpoint(NamedTuple):
-    """A checkpoint that a load skipped for an older one: its number, and why."""
+    """A checkpoint that a load skipped for an older one: its number, and what is wrong with it."""
 
     manifest: int
     error: "CheckpointError"

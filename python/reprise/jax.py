@@ -9,8 +9,8 @@
 
 In a transformed function, and after jax.tree.map, a batch is a reprise.Tensors: the arrays by the
 names of the batch, and its `returns`, `discounts`, `weights` and `lengths`. Keys, episode ids,
-positions and probabilities have 64 bits, which JAX cuts off unless told otherwise: they are not
-part of the tree, and are read from the batch itself. Batches of reprise.ray are registered too.
+positions and probabilities have 64 bits, of which JAX keeps 32 unless told otherwise: they are not
+part of the tree; read them from the batch itself. Batches of reprise.ray are registered too.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def _flatten(batch: Any) -> tuple[list[Any], _Names]:
 
 def _unflatten(names: _Names, arrays: Any) -> Tensors:
     fields, returns = names
-    left = iter(arrays)
-    made = Tensors((name, next(left)) for name in fields)
-    made.returns = {name: next(left) for name in returns}
+    remaining = iter(arrays)
+    tensors = Tensors((name, next(remaining)) for name in fields)
+    tensors.returns = {name: next(remaining) for name in returns}
     for name in _COLUMNS:
-        setattr(made, name, next(left))
-    return made
+        setattr(tensors, name, next(remaining))
+    return tensors
 
 
 def register(kind: Any) -> None:
-    """Makes pytrees of the batches of a class."""
+    """Registers a class of batches as pytrees."""
     jax.tree_util.register_pytree_node(kind, _flatten, _unflatten)
 
 
 for _kind in (Batch, Tensors):
     register(_kind)
-if "reprise.ray" in sys.modules:  # If it is imported later, it registers its own batches.
+if "reprise.ray" in sys.modules:  # If reprise.ray is imported later, it calls `register` itself.
     register(sys.modules["reprise.ray"].Batch)

@@ -9,19 +9,18 @@
 
 What differs from lerobot's own:
 
-- Images, whose keys begin with "observation.image" as there, are kept as bytes, a 255th apart, and
-  are float32 from 0 to 1 in batches. Each is stored once, whatever `optimize_memory` says, and
-  `compress=True` keeps them compressed. `storage_device` has no effect: rows are in main memory, or
-  with `storage=directory` in a mapped file.
-- The next state of a step is the one that `add` was given: at a time limit, at the seam of a full
-  ring, and where a transition was left out. A state that equals it continues the episode.
+- Images, whose keys begin with "observation.image" as in lerobot, are kept as bytes, in steps of
+  1/255, and are float32 from 0 to 1 in batches. Each is stored once; `compress=True` keeps images
+  compressed. Rows are in main memory, or with `storage=directory` in a mapped file.
+- The next state of a step is always the one that `add` was given, also at a time limit and where a
+  transition was left out. A transition whose state equals the last next state continues the episode.
 - `add`, `sample` and each iterator may be used by a thread of its own, without a lock.
-- `offline` draws what was marked from the same store, such as interventions, where the learner of
-  lerobot fills a second buffer with them.
+- `offline` draws the transitions that were marked, such as interventions, from the same store; the
+  learner of lerobot fills a second buffer with them.
 - `save` writes a checkpoint beside the last one, which stays until the new one is whole; `load`
-  brings it back. `replay.autosave` does so as time goes by.
+  loads it. `replay.autosave` saves again and again.
 - `states`, `actions` and so on read transitions, the oldest first, and cannot be written to. In
-  `complementary_info` keys are strings, and what a transition does not bring is 0.
+  `complementary_info` keys are strings, and a key that a transition lacks is 0.
 - Draws come from generators that are seeded from torch's when the first transition is added. A batch
   is in the order of memory, neither random nor by time: shuffle it before you cut it into parts.
 """
@@ -50,16 +49,16 @@ from ._compress import compress_option, compressed
 __all__ = ["Offline", "ReplayBuffer", "concatenate_batch_transitions"]
 
 _INFO = "complementary_info."
-_PIECE = 256  # Transitions read at a time: a few thousand with images would fill the memory.
+_PIECE = 256  # Transitions read at once: a few thousand with images would fill the memory.
 # The attributes by which lerobot reads all transitions, and the part of a batch that each reads.
 _ROWS = {"actions": "action", "rewards": "reward", "dones": "done", "truncateds": "truncated"}
 _ROWS_BY_KEY = {"states": "state", "next_states": "next_state"} | {_INFO[:-1]: _INFO[:-1]}
-# The numbers of steps and of transitions at an `_in_order`, and its result.
+# The numbers of steps and of transitions when `_in_order` was called, and its result.
 _Read = tuple[tuple[int, int], NDArray[np.int64], NDArray[np.bool_]]
 
 
 class _ItemView:
-    """What the transitions of a buffer and the marked ones of it have in common."""
+    """The calls for all transitions of a buffer, and for the marked ones alone."""
 
     _selector_index = 0  # The index of the selector that draws these transitions.
 
@@ -112,20 +111,20 @@ class _ItemView:
 
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The keys of the transitions, oldest first, and whether each ends a run of steps."""
-        replay = self._store.replay
-        now = int(replay.stats()["committed_steps"]), self.size
+        replay, size = self._store.replay, self.size
+        counts = int(replay.stats()["committed_steps"]), size
         read: _Read | None = self._store._reads.get(self._selector_index)
-        if read is None or read[0] != now:
+        if read is None or read[0] != counts:
             sampler = replay.selector(self._selector_index).sampler()
-            rows = np.empty((3, now[1]), np.int64)
-            for first in range(0, now[1], _PIECE):
+            rows = np.empty((3, size), np.int64)
+            for first in range(0, size, _PIECE):
                 piece = rows[:, first : first + _PIECE]
                 batch = sampler.sample(piece.shape[1], beta=0.0, draws="epoch", timeout=0.0)
                 piece[:] = batch.item_keys, batch.episode_ids, batch.positions
             keys, episodes, positions = rows[:, np.lexsort((rows[2], rows[1]))]
-            ends = np.ones(now[1], np.bool_)
+            ends = np.ones(size, np.bool_)
             ends[:-1] = (np.diff(episodes) != 0) | (np.diff(positions) != 1)
-            self._store._reads[self._selector_index] = read = now, keys, ends
+            self._store._reads[self._selector_index] = read = counts, keys, ends
         return read[1:]
 
     def __getattr__(self, name: str) -> Any:
@@ -144,12 +143,12 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
 
     capacity, device, state_keys, image_augmentation_function, use_drq: as in lerobot.
     storage_device, optimize_memory: accepted without effect.
-    images: "uint8" keeps images as bytes, and takes bytes or floats from 0 to 1; "float32" keeps them
-    as they are. ValueError for floats beyond.
+    images: "uint8" keeps images as bytes, and takes bytes or floats from 0 to 1, with a ValueError
+    for other floats; "float32" keeps images as they are.
     compress: keeps states of at least 512 bytes, such as images, compressed in memory; see
     reprise.Schema.compress. True: all of them; a list: those with these keys.
-    offline: whether there is a part `offline`. If so, the chunk that leaves has the smallest share
-    of marked transitions among eight at random, so one among many others may leave.
+    offline: whether there is a part `offline`. If so, of eight chunks at random the one with the
+    smallest share of marked transitions leaves, so a mark among many other transitions may leave.
     storage: a directory for a mapped file of the rows; see reprise.ReplayBuffer.
     """
 
@@ -181,7 +180,7 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
         self.optimize_memory = optimize_memory
         self.state_keys = [] if state_keys is None else state_keys
         self.use_drq = use_drq
-        # torch compiles a function at its first call, which never comes if the caller gave another.
+        # torch compiles the default at its first call, so never if the caller gave a function.
         self.image_augmentation_function = image_augmentation_function or torch.compile(
             theirs.random_shift
         )
@@ -257,8 +256,8 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
         self.complementary_info_keys = [
             name[len(_INFO) :] for name in self._fields if name.startswith(_INFO)
         ]
-        self._newest: Any = None  # The state of the newest transition, as given; None once marked.
-        self._reads: dict[int, _Read] = {}  # The last one of each selector.
+        self._newest: Any = None  # The object `state` of the newest transition; None once marked.
+        self._reads: dict[int, _Read] = {}  # The last result of `_in_order` for each selector.
 
     def add(
         self,
@@ -272,8 +271,8 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
     ) -> None:
         """Appends a transition; tensors as in lerobot, [*shape] or [1, *shape], on any device.
 
-        next_state: what was seen after the action, also where the episode ended; may be None if it
-        is done. ValueError for other shapes, and for images that are not bytes or from 0 to 1.
+        next_state: what was seen after the action, also where the episode ended; may be None if
+        `done` is true. ValueError for other shapes, and for images other than bytes or 0 to 1.
         """
         if next_state is None:
             if not done:
@@ -287,12 +286,12 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
         for key in self.complementary_info_keys:
             absent = torch.zeros(self._fields[_INFO + key].shape)
             rows[_INFO + key] = self._array(_INFO + key, info.get(key, absent))
-        cut = reprise.End.TRUNCATED if truncated else reprise.End.CONTINUE
+        if_not_done = reprise.End.TRUNCATED if truncated else reprise.End.CONTINUE
         self._writer.append_transition(
             action=self._array("action", action),
             reward=float(reward),
             truncated=bool(truncated),
-            end=reprise.End.TERMINATED if done else cut,
+            end=reprise.End.TERMINATED if done else if_not_done,
             **rows,
         )
         self._newest = state
@@ -300,8 +299,8 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
     def _array(self, name: str, value: Any) -> NDArray[Any]:
         _, _, dtype, shape = self._fields[name]
         tensor = torch.as_tensor(value).detach()
-        more = tensor.ndim - len(shape)  # Either shape may have more leading dimensions of 1.
-        if (1,) * -more + tuple(tensor.shape) != (1,) * more + shape:
+        extra = tensor.ndim - len(shape)  # Leading dimensions of 1; below 0 those that it lacks.
+        if (1,) * -extra + tuple(tensor.shape) != (1,) * extra + shape:
             raise ValueError(
                 f"add: {name!r} has shape {tuple(tensor.shape)}; allowed: {shape}, or with a first "
                 "dimension of 1"
@@ -309,15 +308,15 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
         if dtype != np.uint8:
             tensor = tensor.to(torch.float32)
         elif tensor.dtype != torch.uint8:
-            low, high = (float(one) for one in torch.aminmax(tensor))
+            low, high = (float(bound) for bound in torch.aminmax(tensor))
             if not 0.0 <= low <= high <= 1.0:
                 raise ValueError(
                     f"add: {name!r} has values from {low:g} to {high:g}; allowed: bytes, floats "
                     "from 0 to 1, or anything with ReplayBuffer(images='float32')"
                 )
             tensor = (tensor * 255.0).round().to(torch.uint8)
-        made: NDArray[Any] = tensor.cpu().numpy().reshape(shape)
-        return made
+        array: NDArray[Any] = tensor.cpu().numpy().reshape(shape)
+        return array
 
     def _transitions(self, batch: reprise.Batch, device: str, use_drq: bool) -> Any:
         tensors = batch.torch(None if device == "cpu" else device)
@@ -352,10 +351,10 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
         capacity: int | None = None,
         **options: Any,
     ) -> ReplayBuffer:
-        """A buffer with the steps of a dataset. capacity: None, or at least their number.
+        """A buffer with the steps of a dataset. capacity: None, or at least the number of steps.
 
-        Reads the dataset once, a step at a time. An episode whose last step is not done has no state
-        after that step, which is left out. options: those of ReplayBuffer.
+        Reads the dataset once, a step at a time. The last step of an episode is left out unless it
+        is done, because the dataset has no state after it. options: those of ReplayBuffer.
         """
         if state_keys is None:
             raise ValueError("from_lerobot_dataset: state_keys is missing; allowed: keys of states")
@@ -364,13 +363,13 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
             raise ValueError(
                 f"from_lerobot_dataset: capacity is {capacity}; allowed: at least {steps}"
             )
-        made = cls(capacity or steps, device, state_keys, **options)
-        for one in _steps_of(lerobot_dataset, state_keys):
-            made.add(**one)
-        return made
+        buffer = cls(capacity or steps, device, state_keys, **options)
+        for step in _steps_of(lerobot_dataset, state_keys):
+            buffer.add(**step)
+        return buffer
 
     def save(self, directory: str | PathLike[str], **options: Any) -> reprise.SaveResult:
-        """Saves a checkpoint as the newest one of a directory; the last ones are left until it is
+        """Saves a checkpoint as the newest of a directory; earlier ones stay until the new one is
         whole. options: of reprise.ReplayBuffer.save. ValueError while the buffer is empty."""
         if self._replay is None:
             raise ValueError("save: the buffer is empty")
@@ -378,10 +377,10 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
 
     def load(self, directory: str | PathLike[str]) -> list[reprise.SkippedCheckpoint]:
         """Replaces the contents by the newest checkpoint of a directory that is whole, and returns
-        those that were not. `compress` is as saved. ValueError, and no change, for one with another
-        capacity, `offline`, `images` or other states than `state_keys`, where they were given."""
-        found = reprise.ReplayBuffer.load(directory, storage=self._storage)
-        options, fields = found.buffer.options, found.buffer.schema.fields
+        the damaged ones skipped. `compress` is as saved. ValueError, and no change, for another
+        capacity, `offline` or `images`, or other states than `state_keys`, if those were given."""
+        loaded = reprise.ReplayBuffer.load(directory, storage=self._storage)
+        options, fields = loaded.buffer.options, loaded.buffer.schema.fields
         states = {field.name: field for field in fields if field.role == reprise.Role.OBSERVATION}
         images = {str(f.dtype) for name, f in states.items() if name.startswith(OBS_IMAGE)}
         for name, given, saved in (
@@ -392,13 +391,13 @@ class ReplayBuffer(_ItemView, theirs.ReplayBuffer):  # type: ignore[misc]  # Unt
         ):
             if given != saved:
                 raise ValueError(f"load: {name} is {given!r}; allowed: {saved!r}, as saved")
-        self._set_buffer(found.buffer)
-        return found.skipped
+        self._set_buffer(loaded.buffer)
+        return loaded.skipped
 
 
 class Offline(_ItemView):
-    """The marked transitions of a ReplayBuffer, such as demonstrations and interventions; it stands
-    for the second buffer of lerobot's learner. The thread that adds to the buffer adds here."""
+    """The marked transitions of a ReplayBuffer, such as demonstrations and interventions, in place
+    of the second buffer of lerobot's learner. Call `add` in the thread that adds to the buffer."""
 
     _selector_index = 1
     _to_dataset = theirs.ReplayBuffer.to_lerobot_dataset  # theirs.ReplayBuffer may become ours.
@@ -421,8 +420,8 @@ class Offline(_ItemView):
         return 0 if replay is None else round(replay.selector(1).totals()["weight"])
 
     def add(self, state: Mapping[str, torch.Tensor], *rest: Any, **named: Any) -> None:
-        """Marks the transition that was just added to the buffer with this very `state`, once; any
-        other one is added first. The arguments are those of ReplayBuffer.add."""
+        """Marks the newest transition if it was added with this very object `state` and has no mark
+        yet; else adds a transition, and marks it. The arguments are those of ReplayBuffer.add."""
         store = self._store
         if store.replay is None or state is not store._newest:
             store.add(state, *rest, **named)
@@ -441,13 +440,13 @@ class Offline(_ItemView):
     def add_lerobot_dataset(self, lerobot_dataset: Any) -> None:
         """Adds the steps of a dataset, such as demonstrations, and marks them. A step that no state
         follows is left out, as in ReplayBuffer.from_lerobot_dataset."""
-        for one in _steps_of(lerobot_dataset, self._buffer.state_keys):
-            self.add(**one)
+        for step in _steps_of(lerobot_dataset, self._buffer.state_keys):
+            self.add(**step)
 
 
 class _Rows:
     """One field of all transitions of a view, the oldest first: rows[i], rows[:n]. `path` leads to
-    it in a BatchTransition: ("state", "observation.state")."""
+    the field in a BatchTransition: ("state", "observation.state")."""
 
     def __init__(self, view: _ItemView, path: tuple[str, ...]) -> None:
         self._view, self._path = view, path
@@ -457,20 +456,21 @@ class _Rows:
 
     def __getitem__(self, rows: Any) -> torch.Tensor:
         store, keys = self._view._store, self._view._in_order()[0][rows]
-        every, pieces = np.atleast_1d(keys), []
-        for first in range(0, max(len(every), 1), _PIECE):
-            batch = store.replay.gather(every[first : first + _PIECE])
-            pieces.append(reduce(getitem, self._path, store._transitions(batch, "cpu", False)))
-        made: torch.Tensor = torch.cat(pieces)
-        made = made.bool() if self._path[0] in ("done", "truncated") else made
-        return made if np.ndim(keys) else made[0]
+        all_keys, pieces = np.atleast_1d(keys), []
+        for first in range(0, max(len(all_keys), 1), _PIECE):
+            batch = store.replay.gather(all_keys[first : first + _PIECE])
+            transitions = store._transitions(batch, "cpu", use_drq=False)
+            pieces.append(reduce(getitem, self._path, transitions))
+        values: torch.Tensor = torch.cat(pieces)
+        values = values.bool() if self._path[0] in ("done", "truncated") else values
+        return values if np.ndim(keys) else values[0]
 
 
 def _steps_of(dataset: Any, state_keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The transitions of a dataset of lerobot, as `add` takes them, each with a first dimension of 1
-    as in lerobot, without those that no state follows."""
+    """The arguments of `add` for each transition of a dataset that a state follows, with a first
+    dimension of 1 as in lerobot."""
     after: Any = dataset[0] if len(dataset) else None
-    for i in range(len(dataset)):
+    for i in range(len(dataset)):  # Reads each frame once.
         frame, after = after, dataset[i + 1] if i + 1 < len(dataset) else None
         goes_on = after is not None and bool(after["episode_index"] == frame["episode_index"])
         done = bool(frame[DONE]) if DONE in frame else not goes_on

@@ -40,23 +40,23 @@ _WAITS = (
 
 
 def numbers(replay: reprise.ReplayBuffer) -> dict[str, float]:
-    """The numbers of `stats()` by their names, those of waits as "writers_for_chunk/total", in
-    seconds.
+    """The numbers of `stats()` by their names; a number of a dict of waits has a name such as
+    "writers_for_chunk/total".
 
     Locks each shard briefly, so call it about once a second, not with each step.
     """
-    made: dict[str, float] = {}
+    by_name: dict[str, float] = {}
     for name, value in replay.stats().items():
         if isinstance(value, dict):
-            made |= {f"{name}/{part}": float(number) for part, number in value.items()}
+            by_name |= {f"{name}/{part}": float(number) for part, number in value.items()}
         elif isinstance(value, (int, float)):
-            made[name] = float(value)
-    return made
+            by_name[name] = float(value)
+    return by_name
 
 
 class _Collector:
-    """The collector of all buffers of a registry, because a metric is reported once, with all
-    labels."""
+    """The collector of all buffers of a registry. One collector has them all, because Prometheus
+    wants each metric once, with the labels of all buffers."""
 
     def __init__(self) -> None:
         self.buffers: dict[str, reprise.ReplayBuffer] = {}
@@ -67,23 +67,23 @@ class _Collector:
 
         about = "See ReplayBuffer.stats of reprise."
         stats = {name: replay.stats() for name, replay in list(self.buffers.items())}
-        # A buffer over a cluster has numbers that others lack.
-        shape = {metric: value for found in stats.values() for metric, value in found.items()}
-        for metric, value in shape.items():
-            if isinstance(value, (int, float)):
+        # An example of each metric: a buffer over a cluster has metrics that others lack.
+        examples = {metric: value for of_one in stats.values() for metric, value in of_one.items()}
+        for metric, example in examples.items():
+            if isinstance(example, (int, float)):
                 kind = Counter if metric in _COUNTERS else Gauge
                 family = kind(f"reprise_{metric}", about, labels=["buffer"])
-                for name, found in stats.items():
-                    if metric in found:
-                        family.add_metric([name], found[metric])
+                for buffer, of_one in stats.items():
+                    if metric in of_one:
+                        family.add_metric([buffer], of_one[metric])
                 yield family
         for metric, grows, part in _WAITS:
             kind = Counter if grows else Gauge
             family = kind(f"reprise_{metric}", about, labels=["buffer", "what"])
-            for name, found in stats.items():
-                for what, waits in found.items():
+            for buffer, of_one in stats.items():
+                for kind_of_wait, waits in of_one.items():
                     if isinstance(waits, dict):
-                        family.add_metric([name, what], waits[part])
+                        family.add_metric([buffer, kind_of_wait], waits[part])
             yield family
 
 
@@ -95,17 +95,17 @@ def _collector(registry: Any) -> _Collector:
 
     registry = prometheus_client.REGISTRY if registry is None else registry
     if registry not in _collectors:
-        made = _Collector()
-        registry.register(made)
-        _collectors[registry] = made
+        collector = _Collector()
+        registry.register(collector)
+        _collectors[registry] = collector
     return _collectors[registry]
 
 
 def watch(replay: reprise.ReplayBuffer, *, name: str = "replay", registry: Any = None) -> None:
     """Gives the buffer's counters to prometheus_client, which reads them at each scrape.
 
-    name: its label "buffer"; a second buffer of that name takes its place. registry:
-    prometheus_client's own by default. The buffer is kept alive until `unwatch`.
+    name: the value of the label "buffer"; a second buffer of the same name takes the first one's
+    place. registry: prometheus_client's own by default. The buffer is kept alive until `unwatch`.
 
     Each number of `stats()` is a metric, such as reprise_items: counters, with "_total" at the end,
     are committed_steps, evicted_steps, sampled_items, sampled_batches, applied_updates,

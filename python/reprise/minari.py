@@ -27,14 +27,14 @@ def load(
 ) -> reprise.ReplayBuffer:
     """A buffer with all episodes of a dataset, in their order.
 
-    dataset: a minari.MinariDataset, also one that is filtered, or its id. download: whether a data
-    set that is not on this machine is fetched. options: of reprise.ReplayBuffer, such as window and
+    dataset: a minari.MinariDataset, filtered or not, or the id of one. download: whether a dataset
+    that is not on this machine is fetched. options: of reprise.ReplayBuffer, such as window and
     selectors; capacity_steps is the number of the dataset's steps unless given.
 
     The fields are those of Schema.from_spaces: "obs", or the keys of a Dict, and those that `action`
-    and `reward` name. TimeoutError where a rate limiter, such as SampleToInsertRatio, lets no more
-    steps in until something is drawn. An episode ends as terminated or truncated as the dataset
-    says, and as truncated where it says neither. Infos are left out. ValueError for a dataset
+    and `reward` name. An episode ends as terminated or truncated as the dataset says; if it says
+    neither, as truncated. Infos are left out. TimeoutError if a rate limiter, such as
+    SampleToInsertRatio, lets no more steps in before something is drawn; ValueError for a dataset
     without steps; TypeError for spaces that Schema.from_spaces does not take.
     """
     data = dataset
@@ -51,10 +51,10 @@ def load(
     replay = reprise.ReplayBuffer(schema, **{"capacity_steps": steps} | options)
     with replay.writer(timeout=0.0) as writer:
         for episode in data.iterate_episodes():
-            seen = episode.observations
+            observations = episode.observations
             terminated = bool(np.any(episode.terminations))
             writer.append_episode(
-                **reprise.named("" if isinstance(seen, dict) else "obs", seen),
+                **reprise.named("" if isinstance(observations, dict) else "obs", observations),
                 **reprise.named(action, episode.actions),
                 **{reward: np.asarray(episode.rewards, np.float32)},
                 end=reprise.End.TERMINATED if terminated else reprise.End.TRUNCATED,

@@ -10,24 +10,24 @@
         },
     )
 
-RLlib needs the name of the class here, not the class. RLlib's own DQN takes the buffer as well, but
-leaves it out of its checkpoints; `DQN` of this module is RLlib's own, and saves and restores it
-too. RLlib's SAC takes no other buffers than RLlib's.
+"type" has to be the name of the class, not the class. RLlib's own DQN takes the buffer as well, but
+leaves it out of its checkpoints; `DQN` of this module is a subclass that saves and restores the
+buffer too. RLlib's SAC takes no other buffers than RLlib's.
 
 What differs from RLlib's PrioritizedEpisodeReplayBuffer:
 
-- The window is fixed when the buffer is made: give it the algorithm's `n_step`, and for n_step
-  above 1 its `gamma`. `n_step` as a range is refused.
-- Steps near the end of an episode are drawn as well, with the fewer steps that there are:
-  "n_step" of each transition says how many.
+- The window is fixed when the buffer is made: give the buffer the algorithm's `n_step`, and for
+  n_step above 1 its `gamma`. `n_step` as a range is refused.
+- Steps near the end of an episode are drawn as well, with windows of fewer than n_step steps:
+  "n_step" of each transition says how many it has.
 - Single steps leave a full buffer, not whole episodes.
 - Importance weights are divided by the largest of the batch; with `normalise="by_buffer"`, as in
   RLlib, by the largest of the buffer.
-- `is_truncated` of a drawn transition is never set, which neither loss reads.
+- `is_truncated` of a drawn transition is never set; RLlib's losses do not read it.
 - Stateful modules (their sequences), infos, extra model outputs and initial priorities are refused.
 - Multi-agent episodes are refused: a buffer here has one schema, and agents differ in theirs.
 
-One thread at a time, as RLlib's.
+One thread at a time, as with RLlib's own.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
     """The latest `capacity` steps of SingleAgentEpisodes, drawn by priority.
 
     capacity: steps. n_step, gamma: those of the algorithm. alpha: exponent of the priorities. A new
-    transition has the highest priority seen, in shards the highest of its shard. beta: exponent of
-    the importance weights, and batch_size_B, if `sample` is called without.
+    transition has the highest priority seen; over shards the highest that its shard has seen. beta:
+    exponent of the importance weights. beta, batch_size_B: for calls of `sample` that give none.
     normalise: how the importance weights are scaled, as in reprise.Sampler.sample.
     timeout: seconds that `sample` waits for a first transition.
     seed: for the draws; None takes one at random.
     buffer: the class of the buffer inside, reprise.ReplayBuffer or reprise.ray.ReplayBuffer.
     options: of that class, such as storage or shards, but not `window`; `selectors` replace alpha.
 
-    The first episode decides the fields: observations and actions are arrays, or dicts and tuples
-    of them. ValueError or TypeError for a later one with others.
+    The first episode decides the fields: observations and actions are arrays, or arrays in dicts
+    and tuples. ValueError or TypeError for a later episode with other fields.
     """
 
     def __init__(
@@ -116,28 +116,28 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             # RLlib raises priorities to at least 1e-12, so that each can be drawn.
             "selectors": reprise.Proportional(alpha=alpha, epsilon=1e-12, initial="highest_seen"),
         } | options
-        # A buffer for a moment refuses now what would else be refused at the first step.
-        tried: Any = {name: self._options[name] for name in ("window", "selectors")}
-        reprise.ReplayBuffer(reprise.Schema().reward("reward"), capacity, **tried).close()
+        # This buffer is made only to refuse wrong options now, instead of at the first step.
+        trial: Any = {name: self._options[name] for name in ("window", "selectors")}
+        reprise.ReplayBuffer(reprise.Schema().reward("reward"), capacity, **trial).close()
         self._replay: Any = None
         self._clear()
 
     def _clear(self) -> None:
-        """Makes the state of a buffer without steps."""
+        """Sets the state of a buffer without steps."""
         if self._replay is not None:
             self._replay.close()
         self._replay = None
         self._sampler: Any = None
-        # For observations and for actions, the names of their fields, nested as their values are,
+        # For observations and for actions: the names of their fields, nested as their values are,
         # and the space.
         self._names: tuple[Any, Any] = ("", "")
         self._spaces: tuple[Any, Any] = (None, None)
         # The fields of one step.
         self._fields: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-        # The writer of each open episode, and the time of its next step. The episode that was
-        # continued longest ago is first.
+        # The writer of each open episode, and the time of the episode's next step. The episode that
+        # was continued longest ago is first.
         self._open: dict[str, tuple[Any, int]] = {}
-        self._idle: list[Any] = []
+        self._idle: list[Any] = []  # Writers without an open episode.
         # For each episode in the buffer, how many steps were added before it began.
         self._begins: deque[int] = deque()
         self._num_timesteps_added = 0
@@ -155,7 +155,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return 0 if self._replay is None else len(self._replay)
 
     def get_num_episodes(self, module_id: Any = None) -> int:
-        """Episodes that have steps in the buffer; about, if several are open at once."""
+        """Episodes that have steps in the buffer; about that number if several are open at once."""
         return len(self._begins)
 
     def add(
@@ -163,14 +163,14 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         episodes: SingleAgentEpisode | Sequence[SingleAgentEpisode],
         weight: float | None = None,
     ) -> None:
-        """Appends episodes, or parts of them. A part that begins where the last one of its episode
-        ended continues that; any other one begins a new episode."""
+        """Appends episodes, or parts of them. A part that begins where the last part of its episode
+        ended continues that episode; any other part begins a new one."""
         if weight is not None:
             raise ValueError(
                 f"add: weight is {weight}; allowed: None, as a new transition has the highest "
                 "priority seen"
             )
-        before = self._num_timesteps_added
+        added_before = self._num_timesteps_added
         begun = 0
         for episode in force_list(episodes):
             if not isinstance(episode, SingleAgentEpisode):
@@ -182,19 +182,19 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             if len(episode):
                 begun += self._append(episode)
                 self._num_timesteps_added += len(episode)
-        steps = self._num_timesteps_added - before
-        gone = max(self._num_timesteps_added - self.capacity, 0)
+        steps = self._num_timesteps_added - added_before
+        steps_gone = max(self._num_timesteps_added - self.capacity, 0)
         evicted = 0
         # An episode has left once the last step before the next episode has left.
-        while len(self._begins) > 1 and self._begins[1] <= gone:
+        while len(self._begins) > 1 and self._begins[1] <= steps_gone:
             self._begins.popleft()
             evicted += 1
         self._num_episodes_evicted += evicted
-        steps_evicted = gone - max(before - self.capacity, 0)
+        steps_evicted = steps_gone - max(added_before - self.capacity, 0)
         _rllib_metrics.log_added(self, begun, steps, evicted, steps_evicted)
 
     def _append(self, episode: SingleAgentEpisode) -> bool:
-        """Appends steps of one episode. Returns whether they begin a new one."""
+        """Appends the steps of an episode or part. Returns whether they begin an episode here."""
         steps = len(episode)
         observations = episode.get_observations(slice(0, steps + 1))
         actions = episode.get_actions(slice(0, steps))
@@ -206,7 +206,7 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         if self._replay is None:
             self._names = _names("obs", observations), _names("action", actions)
             self._spaces = episode.observation_space, episode.action_space
-            self._fields = {name: (one.dtype, one.shape[1:]) for name, one in fields.items()}
+            self._fields = {name: (array.dtype, array.shape[1:]) for name, array in fields.items()}
             self._replay = self._buffer(self._schema(), self.capacity, **self._options)
             self._sampler = self._replay.sampler(seed=int(self.rng.integers(2**31)))
         end = reprise.End.TERMINATED if episode.is_terminated else reprise.End.CONTINUE
@@ -219,12 +219,13 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             writer.append_episode(end=end, **fields)
             self._begins.append(self._num_timesteps_added)
         else:
-            names = {name: "next_" + name for name in fields if _is_observation(name)}
+            # Of an observation the next one is given, which is one row later.
+            next_names = {name: "next_" + name for name in fields if _is_observation(name)}
             for t in range(steps):
                 writer.append(
                     end=end if t == steps - 1 else reprise.End.CONTINUE,
                     **{
-                        names.get(name, name): array[t + (name in names)]
+                        next_names.get(name, name): array[t + (name in next_names)]
                         for name, array in fields.items()
                     },
                 )
@@ -251,8 +252,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         return schema
 
     def _writer(self) -> Any:
-        """A writer for a new episode. If all are in use, the episode that was continued longest ago
-        loses its writer, because an episode whose environment was lost never continues."""
+        """A writer for a new episode. If all writers are in use, takes that of the episode that was
+        continued longest ago: if that episode's environment was lost, it never continues."""
         if self._idle:
             return self._idle.pop()
         if len(self._open) >= self._options.get("max_writers", 256):
@@ -273,23 +274,22 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
         to_numpy: bool = False,
         **kwargs: Any,
     ) -> list[SingleAgentEpisode]:
-        """Transitions as episodes of one step each: two observations n steps apart, the first
-        action, the sum of the rewards, discounted by gamma, and whether it terminated. "weights"
-        and "n_step" are extra model outputs.
+        """Transitions in random order, as episodes of one step each: two observations n steps
+        apart, the first action, the sum of the rewards, discounted by gamma, and whether the last
+        step terminated. "weights" and "n_step" are extra model outputs.
 
-        num_items, or batch_size_B: their number. beta: exponent of the importance weights. n_step,
-        gamma: ValueError if they are not those of the buffer. Their order is random.
-        TimeoutError if there is nothing to draw.
+        num_items, or batch_size_B: how many. beta: exponent of the importance weights. n_step, gamma:
+        ValueError if they are not those of the buffer. TimeoutError if there is nothing to draw.
         """
         self._check("n_step", n_step, n_step in (None, self._n_step), self._n_step)
-        # The reward of one step is not discounted.
-        same = gamma in (None, self._gamma) or self._n_step == 1
-        self._check("gamma", gamma, same, self._gamma)
-        one = "0 and 1: stateful modules need sequences, which RLlib draws without priorities"
-        self._check("batch_length_T", batch_length_T, batch_length_T in (None, 0, 1), one)
+        # With n_step 1 gamma does not matter: the reward of one step is not discounted.
+        is_allowed = gamma in (None, self._gamma) or self._n_step == 1
+        self._check("gamma", gamma, is_allowed, self._gamma)
+        allowed = "0 and 1: stateful modules need sequences, which RLlib draws without priorities"
+        self._check("batch_length_T", batch_length_T, batch_length_T in (None, 0, 1), allowed)
         self._check("include_infos", include_infos, not include_infos, False)
-        only = not include_extra_model_outputs
-        self._check("include_extra_model_outputs", include_extra_model_outputs, only, False)
+        is_allowed = not include_extra_model_outputs
+        self._check("include_extra_model_outputs", include_extra_model_outputs, is_allowed, False)
         if self._replay is None:
             raise TimeoutError("sample: the buffer is empty")
         n = num_items or batch_size_B or self.batch_size_B
@@ -299,15 +299,15 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
             normalise=self._normalise,
             timeout=self._timeout,
         )
-        # Learners get parts of a batch, and draws are sorted by memory, so the batch is shuffled.
+        # Learners get parts of a batch, and a batch is in the order of memory, so it is shuffled.
         order = self.rng.permutation(n)
         self._drawn = batch.item_keys[order]
-        made = [self._episode(batch, int(i)) for i in order]
-        for one_step in made if to_numpy else ():
-            one_step.to_numpy()
+        transitions = [self._transition(batch, int(i)) for i in order]
+        for transition in transitions if to_numpy else ():
+            transition.to_numpy()
         self.sampled_timesteps += n
         _rllib_metrics.log_drawn(self, batch)
-        return made
+        return transitions
 
     def _check(self, name: str, value: Any, is_allowed: bool, allowed: Any) -> None:
         if not is_allowed:
@@ -320,10 +320,10 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
                 )
             )
 
-    def _episode(self, batch: reprise.Batch, i: int) -> SingleAgentEpisode:
+    def _transition(self, batch: reprise.Batch, i: int) -> SingleAgentEpisode:
         observation, action = self._names
         return SingleAgentEpisode(
-            # This id differs within an episode: the learner tells transitions apart by it.
+            # The learner tells transitions by their ids, so those of one episode differ too.
             f"{batch.episode_ids[i]}_{i}",
             observations=[_row(observation, batch.now, i), _row(observation, batch.next, i)],
             observation_space=self._spaces[0],
@@ -341,8 +341,8 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
 
     def update_priorities(self, priorities: ArrayLike, module_id: Any = None) -> None:
         """Sets the priorities of the last sample, in the same order: absolute TD errors [n].
-        Transitions that have left are skipped. RuntimeError without a sample, ValueError for
-        another number."""
+        Transitions that have left are skipped. RuntimeError unless a sample came since the last
+        update, ValueError for another number of priorities."""
         if self._drawn is None:
             raise RuntimeError("update_priorities: no sample came before; each has one update")
         values = np.asarray(priorities, np.float32).reshape(-1)
@@ -362,28 +362,28 @@ class PrioritizedEpisodeReplayBuffer(theirs.PrioritizedEpisodeReplayBuffer):  # 
 
     def load(self, directory: Path) -> None:
         """Replaces the contents by what `save` wrote. Load only checkpoints that you trust, as with
-        all of RLlib's, because they contain a pickle. ValueError for one of a buffer with another
-        capacity, n_step, gamma or alpha, CheckpointError as in reprise.ReplayBuffer.load: then
-        nothing is changed, but a buffer in shards is empty. Shards take the saved alpha."""
-        if not any(directory.iterdir()):
+        all of RLlib's, because they contain a pickle. ValueError for the checkpoint of a buffer with
+        another capacity, n_step, gamma or alpha, CheckpointError as in reprise.ReplayBuffer.load:
+        then nothing is changed, but a buffer in shards is empty. Shards take the saved alpha."""
+        if not any(directory.iterdir()):  # `save` of an empty buffer.
             self._clear()
             return
-        kept = pickle.loads((directory / "counters").read_bytes())
+        attributes = pickle.loads((directory / "counters").read_bytes())
         place = directory / "replay"
         replay: Any = None
         if self._is_local:
             replay = self._buffer.load(place, storage=self._options.get("storage")).buffer
             saved, selectors = replay.options, force_list(self._options["selectors"])
-            for name, here, there in (
+            for name, own, saved_value in (
                 ("capacity", self.capacity, saved["capacity_steps"]),
                 ("window", self._options["window"], saved["window"]),
                 ("selectors", selectors, saved["selectors"]),
             ):
-                if here != there:
-                    raise ValueError(f"load: {name} is {here}; allowed: {there}, as saved")
-        # Shards may need the room of those that are there, so these go first.
+                if own != saved_value:
+                    raise ValueError(f"load: {name} is {own}; allowed: {saved_value}, as saved")
+        # The old shards are closed first, because the new ones may need their memory.
         self._clear()
-        for name, value in kept.items():
+        for name, value in attributes.items():
             setattr(self, name, value)
         if self._is_local:
             self._replay = replay
@@ -489,10 +489,10 @@ class DQN(dqn.DQN):  # type: ignore[misc]
 
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """RLlib's own parts, and the buffer."""
-        found: list[tuple[str, Any]] = super().get_checkpointable_components()
+        components: list[tuple[str, Any]] = super().get_checkpointable_components()
         if isinstance(self.local_replay_buffer, PrioritizedEpisodeReplayBuffer):
-            found.append((_NAME, self.local_replay_buffer))
-        return found
+            components.append((_NAME, self.local_replay_buffer))
+        return components
 
     def get_state(self, components: Any = None, **kwargs: Any) -> dict[str, Any]:
         """RLlib's own state. The buffer saves itself, so its part is empty here."""

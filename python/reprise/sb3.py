@@ -19,14 +19,14 @@ What differs from Stable-Baselines3's own:
   at least (n_steps - 1) * n_envs, or training begins with nothing to draw, a TimeoutError.
 - There are no arrays `observations`, `actions`, `rewards`, `timeouts`, and no draws by places in
   them (`_get_samples`), because items have keys instead.
-- `HerReplayBuffer` draws steps of episodes under way, too, whose goals are those so far, and from an
-  episode whose oldest steps are gone those that are left. With "episode" the step's own observation
-  is no goal, and the first one of the episode is.
-- A batch is in the order of memory, which is neither random nor by time, as is no matter to
-  algorithms that take it as a whole: shuffle it before you cut it into parts.
+- `HerReplayBuffer` draws steps of episodes under way, too, with goals from their steps so far, and
+  from an episode whose oldest steps are gone the steps that are left. With "episode" the step's own
+  observation is never the new goal, and the first observation of the episode may be.
+- A batch is in the order of memory, which is neither random nor by time. Algorithms that take a batch
+  as a whole need no other order: shuffle it before you cut it into parts.
 - Draws are uniform over all transitions; an empty buffer raises TimeoutError. Random numbers are
   the buffer's own, seeded from numpy's when it is made, so the algorithm's `seed` fixes them.
-- Tensors of a batch on the CPU share its memory and are the caller's own.
+- Tensors of a batch on the CPU share the batch's memory, and are the caller's own.
 - A pickle (`save_replay_buffer`) holds a checkpoint, in which open episodes end as truncated.
 
 One thread at a time, as the originals.
@@ -65,12 +65,12 @@ __all__ = [
 
 
 class PrioritizedSamples(NamedTuple):
-    """A batch of B transitions drawn by priority; tensors but for `item_keys`.
+    """A batch of B transitions drawn by priority. All are tensors except `item_keys`.
 
     observations, next_observations: [B, *shape], or a dict of them. actions: [B, action_dim].
     dones: float32 [B, 1], 1 where nothing follows. rewards: float32 [B, 1], the n-step returns.
-    discounts: float32 [B, 1], gamma to the number of steps in the return; None if the buffer was
-    given no gamma; the algorithm then uses its own.
+    discounts: float32 [B, 1], gamma to the number of steps in the return. None if the buffer has no
+    gamma: the algorithm then uses its own.
     weights: float32 [B, 1], importance weights, at most 1.
     item_keys: int64 numpy array [B], for `update_priorities`.
     """
@@ -94,7 +94,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
     above 1 without gamma.
     compress: keeps observations of at least 512 bytes, such as images, compressed in memory; see
     reprise.Schema.compress. True: all of them; a list: those with these keys, "obs" if the space is
-    no Dict. ValueError for other keys, and for True if there are none.
+    no Dict. ValueError for other keys, and for True if no observation is that large.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         self._compressed = [names[name] for name in chosen]
         self.reset()
 
-    # The next place in a ring, and whether the ring is full, which Stable-Baselines3 reads.
+    # Stable-Baselines3 reads these: the place of the next step in a ring, and whether that is full.
     pos: int
     full: bool
 
@@ -159,6 +159,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         return schema
 
     def _values(self, infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The values of the columns that `_with_columns` adds, for a step with these infos."""
         return {}
 
     def reset(self) -> None:
@@ -180,7 +181,7 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
             ),
             selectors=self._selector(),
             max_writers=self.n_envs,
-            shards=1,  # One shard makes it first in, first out over all environments.
+            shards=1,  # Several shards would not evict the oldest step first.
         )
         self._set_sampler(self._replay.sampler(seed=int(np.random.randint(2**31))))
 
@@ -195,8 +196,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
 
     @property
     def dones(self) -> NDArray[np.float32]:
-        """Zeros [buffer_size, n_envs]. Algorithms that optimise memory mark the last step here
-        before they begin a new episode, which this buffer sees by the first observation."""
+        """Zeros [buffer_size, n_envs]. Algorithms with `optimize_memory_usage` mark the last step of
+        an episode here, which this buffer need not read: a first observation tells it the same."""
         return np.zeros((self.buffer_size, self.n_envs), np.float32)
 
     def add(
@@ -264,15 +265,15 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         }
 
     def _tensors(self, arrays: Mapping[str, NDArray[Any]], env: Any) -> Any:
-        found = {key: arrays[name] for name, (key, _, _) in self._observations.items()}
+        by_key = {key: arrays[name] for name, (key, _, _) in self._observations.items()}
         if not self._is_dict:
-            return self.to_torch(self._normalize_obs(found[""], env), copy=False)
-        normal = self._normalize_obs(found, env)
-        return {key: self.to_torch(array, copy=False) for key, array in normal.items()}
+            return self.to_torch(self._normalize_obs(by_key[""], env), copy=False)
+        normalised = self._normalize_obs(by_key, env)
+        return {key: self.to_torch(array, copy=False) for key, array in normalised.items()}
 
     def _column(self, values: NDArray[Any]) -> torch.Tensor:
-        made: torch.Tensor = self.to_torch(values.astype(np.float32).reshape(-1, 1), copy=False)
-        return made
+        column: torch.Tensor = self.to_torch(values.astype(np.float32).reshape(-1, 1), copy=False)
+        return column
 
     def _discounts(self, batch: reprise.Batch, gamma: float) -> torch.Tensor:
         return self._column(gamma ** batch.lengths.astype(np.float64))
@@ -281,8 +282,8 @@ class ReplayBuffer(buffers.ReplayBuffer):  # type: ignore[misc]  # Untyped to my
         raise NotImplementedError("reprise.sb3 draws by keys, not by places: use sample()")
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_replay", "_writers", "_sampler")
-        state = {name: value for name, value in self.__dict__.items() if name not in made}
+        not_pickled = ("_replay", "_writers", "_sampler")
+        state = {name: value for name, value in self.__dict__.items() if name not in not_pickled}
         return state | {"_files": to_files(self._replay, [self._sampler])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -310,8 +311,7 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
     and "desired_goal"; the other arguments are those of DictReplayBuffer.
 
     env: the training environment, whose `compute_reward` is called; `set_env` after a pickle.
-    n_sampled_goal: how many steps of a batch, chosen at random, get another goal for each that keeps
-    its own.
+    n_sampled_goal: for each step of a batch that keeps its own goal, how many get another one.
     goal_selection_strategy: "future", "final" or "episode", or a GoalSelectionStrategy.
     copy_info_dict: keeps the infos of each step, and gives them to `compute_reward`.
     """
@@ -381,8 +381,9 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
         super().reset()
         if self.copy_info_dict:
             options = self._replay.options
-            # A step leaves at the latest after as many newer ones as the capacity and these chunks:
-            # a chunk of each environment may outlive older ones of others.
+            # A ring of infos by the numbers of steps. Steps leave in whole chunks, so beyond the
+            # capacity a chunk of each environment and one more may still have steps; n_envs infos
+            # are written before the steps are appended.
             chunks = options["chunk_steps"] * (self.n_envs + 1)
             self._infos: list[Any] = [{}] * (options["capacity_steps"] + chunks + self.n_envs)
             self._added = 0
@@ -406,24 +407,25 @@ class HerReplayBuffer(DictReplayBuffer, TheirHerReplayBuffer):  # type: ignore[m
                 "HerReplayBuffer.sample: there is no environment; call set_env first"
             )
         batch = self._draw(batch_size)
-        # A batch is in the order of memory, so its first steps would be those of some ages alone.
+        # Chosen at random, because a batch is in the order of memory: its first steps are alike in age.
         count = int(self.her_ratio * batch_size)
         changed = np.sort(self._random.choice(batch_size, count, replace=False))
         goals = batch.now["obs/desired_goal"][changed]
         self._hindsight.relabel(batch.item_keys[changed], goals)
         batch.now["obs/desired_goal"][changed] = goals
         batch.next["obs/desired_goal"][changed] = goals
-        infos = [
-            copy.deepcopy(self._infos[number % len(self._infos)]) if self.copy_info_dict else {}
-            for number in (batch["info"][changed] if self.copy_info_dict else range(len(goals)))
-        ]
+        infos: list[Any] = [{} for _ in goals]
+        if self.copy_info_dict:
+            numbers = batch["info"][changed] % len(self._infos)
+            infos = [copy.deepcopy(self._infos[number]) for number in numbers]
         achieved = batch.next["obs/achieved_goal"][changed]
         rewards = self.env.env_method("compute_reward", achieved, goals, infos, indices=[0])
         batch.returns["reward"][changed] = rewards[0]
         return DictReplayBufferSamples(**self._parts(batch, env))
 
     def truncate_last_trajectory(self) -> None:
-        """Ends the episodes under way as truncated; those of a loaded buffer did at the save."""
+        """Ends the episodes under way as truncated. In a loaded buffer none is under way, because
+        the save has ended them."""
         self._writers.close()
         self._writers = self._replay.vector_writer(self.n_envs, autoreset="disabled")
 
@@ -488,8 +490,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
 
 def _as_array(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> NDArray[Any]:
-    """Converts a value to an array of this shape and, if given, dtype. Returns an array that fits
-    as it is."""
+    """Converts a value to an array of this shape and, if given, dtype. An array that fits is
+    returned as it is."""
     if type(given) is np.ndarray and given.shape == shape and given.dtype == (dtype or given.dtype):
         return given
     return np.asarray(given, dtype).reshape(shape)

@@ -6,19 +6,20 @@
 
 What differs from skrl's RandomMemory:
 
-- A tensor for which there is a "next_" one, such as "observations", is stored once: a transition that
-  begins with the last next observation of its environment takes one row. Rows are in main memory, or
-  in a mapped file, not on the device.
-- Draws are uniform, independent of each other, and take as long however many transitions there are.
-- The oldest transitions leave in chunks of an environment, so that the oldest ones of two environments
-  may differ in age by a chunk.
-- Each call of `add_samples` brings a row for each environment, or with one environment any number.
+- A tensor with a "next_" tensor beside it, such as "observations", is stored once: a transition
+  that begins with the last next observation of its environment takes one row. Rows are in main
+  memory, or in a mapped file, not on the device.
+- Draws are uniform and independent of each other; their time does not grow with the number of
+  transitions.
+- The oldest transitions leave in chunks, each of one environment, so that the oldest transitions of
+  two environments may differ in age by a chunk.
+- Each call of `add_samples` brings a row for each environment; with one environment any number.
 - A batch is in the order of memory, which is neither random nor by time. With `mini_batches` each
   part is a draw of its own.
-- There are no `replacement`, as draws repeat, and no `export`, `export_format` and
+- There is no `replacement`, because draws repeat, and no `export`, `export_format` and
   `export_directory`.
 - Single tensors cannot be read or written, draws are of single transitions, and there are no draws by
-  places. `save` and `load` are those of a checkpoint.
+  places. `save` and `load` write and read checkpoints.
 
 One thread at a time, as the original.
 """
@@ -84,17 +85,17 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
     def create_tensor(
         self, name: str, *, size: Any, dtype: Any = None, keep_dimensions: bool = False
     ) -> bool:
-        """Names a tensor that `add_samples` brings, as in skrl. Returns whether it is new; ValueError
-        if there is one of another size or type, and once there are transitions."""
+        """Declares a tensor of `add_samples`, as in skrl. Returns whether it is new. ValueError for
+        another size or type than declared before, and for a new one once there are transitions."""
         if size is None:
             return False
         shape = tuple(size) if keep_dimensions else (compute_space_size(size, occupied_size=True),)
         kind = (dtype or torch.get_default_dtype(), shape)
-        known = self._kinds.get(name)
-        if known == kind:
+        declared = self._kinds.get(name)
+        if declared == kind:
             return False
-        if known is not None or self._replay is not None:
-            allowed = known or "tensors that were created before the first transition"
+        if declared is not None or self._replay is not None:
+            allowed = declared or "tensors that were created before the first transition"
             raise ValueError(f"create_tensor: {name!r} is {kind}; allowed: {allowed}")
         self._kinds[name] = kind
         return True
@@ -131,21 +132,22 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         self._replay = replay
 
     def add_samples(self, **tensors: Any) -> None:
-        """Appends one transition of each environment, or any number of a single one, oldest first.
+        """Appends one transition of each environment, or with a single environment any number of
+        transitions, oldest first.
 
-        tensors: all that were created, [num_envs, size]; [size] is one row. Others, and those that
-        are None, are skipped. Where "terminated" is set, the episode ends. ValueError for other rows.
+        tensors: all that were created, [num_envs, size]; [size] is one row. Others are skipped. Where
+        "terminated" is set, the episode ends. ValueError for a missing one, and for other rows.
         """
         rows = {name: tensors.get(name) for name in self._kinds}
-        missing = [name for name, given in rows.items() if given is None]
+        missing = [name for name, tensor in rows.items() if tensor is None]
         if missing or not rows:
             raise ValueError(
                 f"add_samples: {missing or 'all'} missing; allowed: all created tensors"
             )
         arrays = {}
         for name, (dtype, shape) in self._kinds.items():
-            given = torch.as_tensor(rows[name]).detach().to(dtype=dtype, device="cpu")
-            arrays[name] = given.reshape(-1, *shape).numpy()
+            tensor = torch.as_tensor(rows[name]).detach().to(dtype=dtype, device="cpu")
+            arrays[name] = tensor.reshape(-1, *shape).numpy()
         counts = {len(array) for array in arrays.values()}
         if len(counts) != 1 or (self.num_envs > 1 and counts != {self.num_envs}):
             raise ValueError(
@@ -167,19 +169,19 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
         mini_batches: int = 1,
         sequence_length: int = 1,
     ) -> list[list[torch.Tensor | None]]:
-        """Parts of a batch, each a list of a tensor [n, size] for each name, or None for one that was
-        not created. TimeoutError if there is nothing to draw; ValueError for sequences."""
+        """The parts of a batch, each a list with a tensor [n, size] for each name, None for a name
+        that was not created. TimeoutError if there is nothing to draw; ValueError for sequences."""
         if sequence_length != 1:
             raise ValueError(f"sample: sequence_length is {sequence_length}; allowed: 1")
         if self._replay is None:
             raise TimeoutError("sample: the memory is empty")
-        made = []
-        for part in np.array_split(np.arange(batch_size), mini_batches):
-            n = len(part)  # 0 for the last ones if there are more parts than items.
+        parts = []
+        for places in np.array_split(np.arange(batch_size), mini_batches):
+            n = len(places)  # 0 for the last parts if there are more parts than items.
             drawn = self._sampler.sample(max(n, 1), beta=0.0, draws="independent", timeout=0.0)
             tensors = drawn.torch(None if self.device.type == "cpu" else self.device)
-            made.append([tensors[name][:n] if name in self._kinds else None for name in names])
-        return made
+            parts.append([tensors[name][:n] if name in self._kinds else None for name in names])
+        return parts
 
     def reset(self) -> None:
         """Removes all transitions."""
@@ -187,7 +189,7 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
             self._replay.clear()
 
     def save(self, directory: str | PathLike[str] = "", **options: Any) -> reprise.SaveResult:
-        """Saves a checkpoint as the newest one of a directory; the last ones are left until it is
+        """Saves a checkpoint as the newest of a directory; earlier ones stay until the new one is
         whole. options: of reprise.ReplayBuffer.save. ValueError while there are no transitions."""
         if self._replay is None or not directory:
             raise ValueError(f"save: {'directory is missing' if self._replay else 'it is empty'}")
@@ -195,17 +197,17 @@ class ReplayMemory(Memory):  # type: ignore[misc]  # Untyped to mypy here.
 
     def load(self, path: str | PathLike[str]) -> None:
         """Replaces the contents by a checkpoint of the same tensors, `memory_size` and `num_envs`;
-        ValueError, and no change, for others. `compress` is as saved."""
-        found = reprise.ReplayBuffer.load(path, storage=self._storage).buffer
-        writers, steps = found.options["max_writers"], found.options["capacity_steps"]
+        ValueError, and no change, if these differ. `compress` is as saved."""
+        loaded = reprise.ReplayBuffer.load(path, storage=self._storage).buffer
+        writers, steps = loaded.options["max_writers"], loaded.options["capacity_steps"]
         for name, saved, given in (
-            ("the set of tensors", _kinds_of(found.schema), _kinds_of(self._schema())),
+            ("the set of tensors", _kinds_of(loaded.schema), _kinds_of(self._schema())),
             ("num_envs", writers, self.num_envs),
             ("memory_size", steps // writers, self.memory_size),
         ):
             if saved != given:
                 raise ValueError(f"load: {name} is {saved}; allowed: {given}")
-        self._set_buffer(found)
+        self._set_buffer(loaded)
 
     def _not_supported(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(

@@ -7,11 +7,11 @@
             errors = update(batch)           # A tensor on the device, [512].
             batches.update_priorities(batch.item_keys, errors.abs())
 
-A thread draws batches into page-locked memory; each goes to the device by one copy on a separate
-stream. A batch has the frames of an observation once, and its stacks are made on the device.
+A thread draws batches into page-locked memory; each batch goes to the device by one copy on a
+separate stream. A batch has each frame of an observation once; its stacks are made on the device.
 
 CUDA is used through torch alone. With device="cpu" the same calls give tensors that share the
-memory of each reprise.Batch, and nothing is copied.
+memory of each reprise.Batch, without a copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 
 from ._memory import Tensors, arrays_of, has_full_windows, is_refilled, tensors_from
-from ._mirror import UNSIGNED, Mirror, device_of, mirror, on_host
+from ._mirror import ALIGNED, UNSIGNED, Mirror, device_of, mirror, on_host
 from ._options import classes as strategies
 from ._reprise import Batch, Closed, Guest, NothingToDraw
 from ._simple_buffer import SimpleReplayBuffer
@@ -40,8 +40,8 @@ __all__ = ["Loader", "Mirror", "SimpleReplayBuffer", "loader", "mirror", "on_hos
 def pinned(nbytes: int) -> NDArray[np.uint8]:
     """Page-locked memory, from which CUDA copies in the background: an allocator for
     ReplayBuffer.sampler. RuntimeError of torch without CUDA."""
-    made: NDArray[np.uint8] = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
-    return made
+    memory: NDArray[np.uint8] = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+    return memory
 
 
 class _CompletedEvent:
@@ -107,7 +107,7 @@ class _Cuda:
     def fetch(self, tensors: list[Any]) -> tuple[list[Any], Any]:
         host = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
         for to, each in zip(host, tensors):
-            # This device's stream does not order the work of another device.
+            # The event below does not tell of work on another device, so copies from there wait.
             to.copy_(each, non_blocking=each.device.index == self._index)
         event = torch.cuda.Event()
         # On the learner's stream the copies run after the work that computes the priorities.
@@ -148,31 +148,32 @@ def _address(array: NDArray[Any]) -> int:
 def _typed(flat: Any, name: str, shape: tuple[int, ...]) -> Any:
     """Views bytes as elements of the numpy type with this name."""
     signed, mask = UNSIGNED.get(name, (name, -1))
-    made = flat.view(getattr(torch, signed))
-    made = made if mask < 0 else made.to(torch.int64) & mask
-    return made if len(shape) == 1 else made.view(shape)
+    elements = flat.view(getattr(torch, signed))
+    elements = elements if mask < 0 else elements.to(torch.int64) & mask
+    return elements if len(shape) == 1 else elements.view(shape)
 
 
 def _layout_key(batch: Any) -> Any:
-    """What else than its block's size decides the places of a reprise.Batch's columns."""
+    """Number of items and layout of a reprise.Batch: batches with equal keys have their columns at
+    the same places if their blocks of memory were made for equally many items."""
     return (len(batch), batch._layout()) if isinstance(batch, Batch) else None
 
 
 class _Layout:
-    """The places of a batch's columns in its single block of memory. Keys of a cluster have three
-    fields, so they stay in main memory."""
+    """The places of a batch's columns in its single block of memory. Keys of a cluster are not among
+    them: they are a structured array, which stays in main memory."""
 
     def __init__(self, batch: Any) -> None:
-        found = [one for one in arrays_of(batch) if one[2].dtype.names is None]
-        begin, self._kind, self._name = min(
-            (_address(array), kind, name) for kind, name, array in found
+        columns = [column for column in arrays_of(batch) if column[2].dtype.names is None]
+        begin, self._first_kind, self._first_name = min(
+            (_address(array), kind, name) for kind, name, array in columns
         )
-        self._nbytes = max(_address(array) + array.nbytes for _, _, array in found) - begin
+        self._nbytes = max(_address(array) + array.nbytes for _, _, array in columns) - begin
         self._columns = [
             (kind, name, _address(array) - begin, array.nbytes, array.shape, array.dtype.name)
-            for kind, name, array in found
+            for kind, name, array in columns
         ]
-        self._lengths = _address(batch.lengths) - begin
+        self._lengths_offset = _address(batch.lengths) - begin
         self._stacks = {name: batch[name].shape for name in batch.frames}
         self._layout_key = _layout_key(batch)
 
@@ -181,10 +182,11 @@ class _Layout:
         this batch are at other places."""
         if _layout_key(batch) != self._layout_key:
             return None
-        # A block made for more items may come back with fewer. No column takes less of it, so the
-        # way from the first one to the lengths, which come last, tells of them all.
-        begin = _address((batch.frames if self._kind == "frames" else batch)[self._name])
-        if _address(batch.lengths) - begin != self._lengths:
+        # A block made for more items than the batch has holds all columns further apart. The
+        # lengths come last, so if their distance from the first column is equal, all places are.
+        arrays = batch.frames if self._first_kind == "frames" else batch
+        begin = _address(arrays[self._first_name])
+        if _address(batch.lengths) - begin != self._lengths_offset:
             return None
         return torch.from_numpy(np.asarray(_ArrayInterface(batch, begin, self._nbytes)))
 
@@ -199,18 +201,18 @@ class _Layout:
 
 def _copied(batch: Any, allocator: Any) -> Tensors:
     """Copies the arrays of a batch that is no reprise.Batch, or is filled again, into one block of
-    memory."""
-    found = list(arrays_of(batch))
-    ends = np.cumsum([-(-array.nbytes // 64) * 64 for _, _, array in found]).tolist()
+    memory, each at a multiple of ALIGNED bytes."""
+    columns = list(arrays_of(batch))
+    ends = np.cumsum([-(-array.nbytes // ALIGNED) * ALIGNED for _, _, array in columns]).tolist()
     block = (allocator or partial(np.empty, dtype=np.uint8))(ends[-1])
     parts = []
-    for (kind, name, array), begin in zip(found, [0, *ends]):
-        to = block[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
-        to[...] = array
-        parts.append((kind, name, to))
-    made = tensors_from(parts, {}, True)
-    made.update((name, batch[name]) for name in batch.frames)
-    return made
+    for (kind, name, array), begin in zip(columns, [0, *ends]):
+        copy = block[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+        copy[...] = array
+        parts.append((kind, name, copy))
+    copies = tensors_from(parts, stacks={}, whole=True)
+    copies.update((name, batch[name]) for name in batch.frames)
+    return copies
 
 
 class Loader(Iterator[Tensors]):
@@ -228,12 +230,13 @@ class Loader(Iterator[Tensors]):
         self._closed = self._exhausted = False
         self._source, self._device, self._depth, self._timeout = source, device, depth, timeout
         self._draw, self._end = draw, end
-        # Batches drawn ahead are older, so they are drawn only to hide a copy.
+        # A batch that is drawn ahead misses the last updates, so only copies are reason to do so.
         self._ahead = depth if device.copies else 1
-        # Batches whose copies have begun, with their layouts and keys.
+        # Batches whose copies have begun: layout, tensor, event, whether all windows are full, keys.
         self._ready: deque[tuple[_Layout, Any, Any, bool, Any]] = deque()
-        # Batches that the device may still copy from.
+        # Batches that the device may still copy from, each behind the event of the copy's end.
         self._batches_in_copy: deque[tuple[Any, Any]] = deque()
+        # Updates to apply: the event of their copies' end, keys and priorities.
         self._updates: deque[tuple[Any, Any, Any]] = deque()
         self._updated = UpdateResult(0, 0)
         # The last update whose result the source has not returned yet.
@@ -242,14 +245,14 @@ class Loader(Iterator[Tensors]):
 
     @property
     def updates(self) -> UpdateResult:
-        """How many updates were applied, and how many were stale so far. A source over Ray does not
-        wait for updates: ReplayBuffer.stats of reprise.ray has their counts."""
+        """How many updates were applied so far, and how many were stale. Updates of a source over Ray
+        are not among them: ReplayBuffer.stats of reprise.ray counts those."""
         return self._updated
 
     def __next__(self) -> Tensors:
         """The next batch. StopIteration when the buffer is closed and all drawn batches are handed
-        out; TimeoutError and NothingToDraw as Sampler.sample; Closed after `close`; ValueError of
-        an earlier `update_priorities`."""
+        out; TimeoutError and NothingToDraw as Sampler.sample; Closed after `close`; ValueError if
+        the values of an earlier `update_priorities`, which are applied here, are wrong."""
         self._check_open("Loader.__next__")
         self._apply(max_left=self._depth)
         while len(self._ready) < self._ahead and not self._exhausted and self._begin_one():
@@ -258,14 +261,14 @@ class Loader(Iterator[Tensors]):
             raise StopIteration
         layout, sent, event, whole, keys = self._ready.popleft()
         self._device.receive(sent, event)
-        made = layout.tensors(sent, whole)
-        if keys.dtype.names is not None:
-            made.item_keys = keys
-        return made
+        tensors = layout.tensors(sent, whole)
+        if keys.dtype.names is not None:  # Keys of a cluster, which are not sent.
+            tensors.item_keys = keys
+        return tensors
 
     def _begin_one(self) -> bool:
-        """Draws a batch and begins its copy. Waits only if no other batch is under way."""
-        self._free_slabs(self._depth - 1)
+        """Draws a batch and begins its copy; returns whether. Waits only if none is under way."""
+        self._free_copied(self._depth - 1)
         try:
             batch = self._draw(timeout=0 if self._ready else self._timeout)
         except (Closed, StopIteration):
@@ -290,9 +293,9 @@ class Loader(Iterator[Tensors]):
         self._ready.append((layout, sent, event, has_full_windows(batch), keys))
         return True
 
-    def _free_slabs(self, max_left: int) -> None:
+    def _free_copied(self, max_left: int) -> None:
         """Gives the memory of copied batches back to its pool; waits until at most `max_left`
-        batches are left."""
+        batches are still being copied."""
         while self._batches_in_copy and (
             len(self._batches_in_copy) > max_left or self._batches_in_copy[0][0].query()
         ):
@@ -306,10 +309,10 @@ class Loader(Iterator[Tensors]):
           on any device, or arrays, and are copied as the work before this call leaves them.
 
         From a device they are copied in the background, and applied by the first call of the loader
-        (`__next__`, this one or `flush`) after the copy has ended. At most `depth` updates wait; a
-        further one waits for the oldest. Those on the CPU are applied at once.
-        TypeError or ValueError for types and shapes. A wrong value raises a ValueError in the call
-        that applies it, and nothing of that update is set.
+        (`__next__`, this one or `flush`) after the copy has ended. At most `depth` updates are
+        under way; a further call waits for the oldest one. Updates from the CPU are applied at
+        once. TypeError or ValueError for types and shapes. A wrong value raises a ValueError in the
+        call that applies its update, and nothing of that update is set.
         """
         self._check_open("Loader.update_priorities")
         priorities = torch.as_tensor(priorities)
@@ -325,8 +328,12 @@ class Loader(Iterator[Tensors]):
                 f"{tuple(priorities.shape)}; allowed: (n,) for both"
             )
         values = priorities.detach().to(torch.float32)
-        (values, *host), event = self._device.fetch([values, keys] if keys_on_device else [values])
-        self._updates.append((event, host[0].numpy() if keys_on_device else keys.copy(), values))
+        if keys_on_device:
+            (values, host_keys), event = self._device.fetch([values, keys])
+            self._updates.append((event, host_keys.numpy(), values))
+        else:
+            (values,), event = self._device.fetch([values])
+            self._updates.append((event, keys.copy(), values))
         self._apply(max_left=self._depth)
 
     def flush(self) -> None:
@@ -336,7 +343,7 @@ class Loader(Iterator[Tensors]):
         self._confirm()
 
     def _confirm(self) -> None:
-        """Waits until the source has applied the updates that it was given."""
+        """Waits until a source that applies updates in the background has applied all of them."""
         if self._unconfirmed is not None:
             self._unconfirmed.wait()
             self._unconfirmed = None
@@ -347,15 +354,15 @@ class Loader(Iterator[Tensors]):
         while self._updates and (len(self._updates) > max_left or self._updates[0][0].query()):
             event, keys, priorities = self._updates.popleft()
             event.synchronize()
-            done = self._source.update_priorities(keys, priorities.numpy())
-            if isinstance(done, UpdateResult):
-                self._updated = UpdateResult(*map(sum, zip(self._updated, done)))
+            result = self._source.update_priorities(keys, priorities.numpy())
+            if isinstance(result, UpdateResult):
+                self._updated = UpdateResult(*map(sum, zip(self._updated, result)))
             else:
-                self._unconfirmed = done
+                self._unconfirmed = result
 
     def close(self) -> None:
         """Waits for the updates that are under way, applies them, and ends the thread. Batches that
-        were handed out stay as they are; those drawn ahead are dropped."""
+        were handed out stay as they are; batches drawn ahead are dropped."""
         if self._closed:
             return
         self._closed = True
@@ -369,7 +376,7 @@ class Loader(Iterator[Tensors]):
     def _release(self) -> None:
         self._end()
         self._ready.clear()
-        self._free_slabs(0)
+        self._free_copied(0)
 
     def _check_open(self, call: str) -> None:
         if self._closed:
@@ -408,51 +415,51 @@ def loader(
             for batch in batches:
                 batches.update_priorities(batch.item_keys, update(batch))
 
-    source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a
-      buffer, also of reprise.ray, one selector of a buffer or a Guest, whose `sampler(**sampler)`
-      is the source: seed, fresh, unique_frames, and for reprise.ray and a Guest selector.
-      Without unique_frames, or with None, batches hold the frames of an observation once where
-      n_step < frame_stack, and for sequences with frame_stack > 1; the device makes the stacks.
+    source: a BatchSource, such as a Sampler, a Mix or a Sampler of reprise.ray; or a buffer, also
+      one of reprise.ray, a selector of a buffer or a Guest, whose `sampler(**sampler)` is the
+      source: seed, fresh, unique_frames, and for reprise.ray and a Guest also selector. Without
+      unique_frames, or with None, batches hold the frames of an observation once if
+      n_step < frame_stack, and for sequences if frame_stack > 1; the device makes the stacks.
     A batch is a reprise.Tensors with the names and shapes of Batch.torch: `batch["obs"]` is
     [B, *shape], with frame_stack F > 1 [B, F, *shape], for sequences [B, T, *shape] and
     [B, T, F, *shape]. There are `batch["next_obs"]`, `batch.returns["reward"]`, `batch.discounts`,
     `.weights`, `.lengths`, `.item_keys` and so on, and for unique frames `batch.frames["obs"]`,
     [B, F + n_step, *shape] or for sequences [B, F + T, *shape].
     uint16, uint32 and uint64 are int64. The `item_keys` of reprise.ray stay an array of numpy.
-    The tensors are yours: no later batch changes them. They are views of one piece of memory, which
-    is freed with the last of them. On the CPU it is that of a reprise.Batch. On CUDA torch's
-    allocator has it, for work on the stream that is current in `__next__`; for other streams call
-    Tensor.record_stream.
+    The tensors are yours: no later batch changes them. They are views of one block of memory, which
+    is freed with the last of them. On the CPU that is the memory of a reprise.Batch. On CUDA it is
+    of torch's allocator, for work on the stream that is current in `__next__`; for other streams
+    call Tensor.record_stream.
 
     device: "cpu", "cuda", "cuda:1", or a torch.device; None takes CUDA if torch has it. ValueError
       if this machine lacks it.
-    depth: batches under way to the device, at least 1; its memory holds `depth` batches, and
-      page-locked memory `depth` + 3, which is reused. On the CPU nothing is under way. Draws by
-      priority miss the last updates: up to 2 * `depth` + 1, on the CPU 2; with thread=False up to
-      2 * `depth` - 1, on the CPU none.
-    thread: whether a separate thread draws, as the source's `prefetch` does: the learner waits
-      only if draws are slower than it is. Each further loader of one sampler or mix draws other
-      batches then; of a buffer, loaders with equal seeds draw alike. Without a thread `__next__`
-      draws, so batches depend only on the seed and the calls; for CUDA a source then has to be made
-      with allocator=reprise.torch.pinned, as the loader makes that of a buffer.
+    depth: how many batches are under way to the device, at least 1. The device has memory for
+      `depth` batches, and `depth` + 3 are in page-locked memory, which is reused. On the CPU no
+      batch is under way. Draws by priority miss the last updates: up to 2 * `depth` + 1 of them, on
+      the CPU 2; with thread=False up to 2 * `depth` - 1, on the CPU none.
+    thread: whether a separate thread draws, by the source's `prefetch`: the learner then waits only
+      if it is faster than the draws. Each further loader of one sampler or mix draws other batches
+      then; loaders of a buffer with equal seeds draw alike. Without a thread `__next__` draws, so
+      batches depend only on the seed and the calls; for CUDA a source then has to be made with
+      allocator=reprise.torch.pinned, as the loader does for a buffer.
     beta, normalise, draws, n_step, discount: as in Sampler.sample.
-    timeout: seconds that `__next__` waits for a batch, if none is under way; None waits for ever.
+    timeout: seconds that `__next__` waits for a batch if none is under way; None waits for ever.
 
-    One thread at a time uses a loader; appends and other samplers go on beside it. It waits for the
-    device where `depth` batches or updates are under way, and in `flush` and `close`.
+    One thread at a time uses a loader; appends and other samplers go on beside it. The loader waits
+    for the device if `depth` batches or updates are under way, and in `flush` and `close`.
     """
     if isinstance(depth, bool) or not hasattr(depth, "__index__"):
         raise TypeError(f"loader: depth is {depth!r}; allowed: an integer of at least 1")
     if depth < 1:
         raise ValueError(f"loader: depth is {depth}; allowed: at least 1")
-    to = _device_of(device)
+    target = _device_of(device)
     if not hasattr(source, "sample"):
         if not hasattr(source, "sampler"):
             raise TypeError(f"loader: source is {source!r}; allowed: a BatchSource, or a buffer")
         if sampler.get("unique_frames") is None:
             window = source.window if isinstance(source, Guest) else source.options.get("window")
             sampler["unique_frames"] = _has_fewer_frames(window)
-        source = source.sampler(**{"allocator": to.allocator, **sampler})
+        source = source.sampler(**{"allocator": target.allocator, **sampler})
     elif isinstance(source, Mirror) or (thread and not hasattr(source, "prefetch")):
         raise TypeError(
             f"loader: source is {source!r}; allowed: a BatchSource, whose batches are in main memory "
@@ -466,9 +473,10 @@ def loader(
     how |= {} if n_step is None else {"n_step": n_step}
     how |= {} if discount is None else {"discount": discount}
     if not thread:
-        return Loader(source, partial(source.sample, batch, **how), _nothing, to, depth, timeout)
-    ahead = source.prefetch(batch, allocator=to.allocator, **how)
-    return Loader(source, ahead.get, ahead.close, to, depth, timeout)
+        draw = partial(source.sample, batch, **how)
+        return Loader(source, draw, _nothing, target, depth, timeout)
+    ahead = source.prefetch(batch, allocator=target.allocator, **how)
+    return Loader(source, ahead.get, ahead.close, target, depth, timeout)
 
 
 def _nothing() -> None:
@@ -476,8 +484,8 @@ def _nothing() -> None:
 
 
 def _has_fewer_frames(window: Any) -> bool:
-    """Whether an item has fewer unique frames than its stacks have frames, and may be asked for
-    them."""
+    """Whether unique frames of an item are fewer than the frames of its stacks, and the window
+    allows unique frames."""
     if window is None:
         return False
     ahead = 1 if isinstance(window, strategies["Sequences"]) else window.n_step

@@ -15,15 +15,16 @@ What differs from torchrl's TensorDictReplayBuffer:
 
 - Entries both at the root and under "next" are observations, stored once; otherwise "next" may have
   only rewards, whose names begin with "reward", and "done", "terminated" and "truncated", at any
-  depth. A sample has these three at its root's "next" alone: with agents they are those of all.
-- A batch is in the order of memory, which is neither random nor by time. Before it is cut into parts,
-  `batch[torch.randperm(len(batch))]` shuffles it.
+  depth. A sample has the last three only in the "next" at its root; with several agents they are
+  true once they are true for all agents.
+- A batch is in the order of memory, which is neither random nor by time. Before you cut it into
+  parts, shuffle it by `batch[torch.randperm(len(batch))]`.
 - "index" holds keys, which never name another transition; `rb[index]` returns their transitions, and
   `add` and `extend` return no index. There are no writers, samplers or storages, and no places of a
   storage, so no `rb[:]`, `set_`, `update_` or `query`.
-- With n steps a transition can be drawn once its steps are there or its episode has ended.
-- A buffer with transitions cannot be pickled: `dumps` and `state_dict` have them. `replay.stats()`
-  stands for `stats`, and `replay.prefetch` and `share` for `prefetch=` and `share`.
+- With n steps a transition can be drawn once its n steps are appended or its episode has ended.
+- A buffer with transitions cannot be pickled: use `dumps` or `state_dict`. `replay.stats()` takes
+  the place of `stats`, `replay.prefetch` and `replay.share` those of `prefetch=` and `share`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ __all__ = ["ReplayBuffer", "tensordict"]
 
 
 def _keys(index: Any) -> NDArray[np.int64]:
-    """Converts "index", or one number of it, to an array of keys [n]."""
+    """Converts "index" of a sample, or one number of it, to an array of keys [n]."""
     keys: NDArray[np.int64] = torch.as_tensor(index).cpu().reshape(-1).numpy()
     return keys
 
@@ -57,15 +58,15 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     """The TensorDict [B] of a batch of B items.
 
     Fields are at the root, "a/b" as ("a", "b"). Under "next" are the next observations, the n-step
-    return of each reward [B, 1], and "done", "terminated" and, of a buffer of this module,
-    "truncated", bool [B, 1], of the last step; without it "done" is "terminated". Also at the root:
-    "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
+    return of each reward [B, 1], and of the last step "done", "terminated" and, for a buffer of this
+    module, "truncated", bool [B, 1]; without "truncated" "done" equals "terminated". Also at the
+    root: "index", the item keys, "priority_weight" and "_weight", importance weights, [B] each, and
     "steps_to_next_obs" [B, 1], the steps of the return, by which torchrl's value estimators discount.
-    For sequences rewards are at the root, [B, T], and the others are those of the last step.
-    device: None shares the batch's memory. Of a batch of reprise.ray there is no "index", because its
-    keys are no numbers: they are its `item_keys`.
-    ValueError for sequences with n_step: torchrl's estimators make the returns of steps themselves;
-    and for sequences with end='continue', any step of which may end an episode.
+    For sequences rewards are at the root, [B, T], and "done" and so on are those of the last step.
+    device: None shares the batch's memory. For a batch of reprise.ray there is no "index", because
+    its keys are no numbers: use its `item_keys`.
+    ValueError for sequences with n_step, because torchrl's estimators make the returns of steps
+    themselves; and for sequences with end='continue', because any of their steps may end an episode.
     """
     tensors = batch.torch(device)
     if tensors.discounts.ndim != 1:
@@ -86,11 +87,11 @@ def tensordict(batch: reprise.Batch, device: Any = None) -> TensorDict:
     made["next", "terminated"] = terminated
     made["next", "done"] = terminated.clone()
     if TRUNCATED in batch.now:
-        cut = tensors.returns.get(TRUNCATED)
-        if cut is None:  # Of sequences the steps have theirs.
+        truncated = tensors.returns.get(TRUNCATED)
+        if truncated is None:  # A batch of sequences has the flag of each step instead.
             last = (tensors.lengths.long() - 1).clamp(min=0)
-            cut = tensors[TRUNCATED].gather(1, last.unsqueeze(-1)).squeeze(-1)
-        made["next", "truncated"] = (cut > 0).unsqueeze(-1)
+            truncated = tensors[TRUNCATED].gather(1, last.unsqueeze(-1)).squeeze(-1)
+        made["next", "truncated"] = (truncated > 0).unsqueeze(-1)
         made["next", "done"] |= made["next", "truncated"]
     if isinstance(tensors.item_keys, torch.Tensor):
         made["index"] = tensors.item_keys
@@ -108,20 +109,20 @@ def _is_prioritized(selectors: Any) -> bool:
 
 class ReplayBuffer:
     """The latest `capacity` transitions of TensorDicts, in which an actor's step is at the root and
-    what followed it under "next".
+    what followed the step is under "next".
 
-    capacity: steps. batch_size: for `sample` without one. alpha: exponent of priorities; None draws
-    uniformly. beta: exponent of the importance weights, an attribute that may change.
-    eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads, and
-    that gives new transitions their first priorities if the first TensorDict has it; the buffer then
-    has an `episode_index`. Others begin with the initial priority of the selector.
+    capacity: steps. batch_size: for calls of `sample` that give none. alpha: exponent of priorities;
+    None draws uniformly. beta: exponent of the importance weights, an attribute that may change.
+    eps: added to priorities. priority_key: the entry that `update_tensordict_priority` reads. If the
+    first TensorDict has this entry, it also gives new transitions their first priorities, and the
+    buffer has an `episode_index`; else new transitions begin with the selector's initial priority.
     n_step, discount: transitions of n steps, whose reward is the n-step return; discount is the gamma
     of the loss.
     environments: how many environments a batch [N] without ids has: the first N / environments
     steps are of the first one, the next steps of the second, and so on.
     compress: keys of observations of at least 512 bytes, such as ["pixels"], which are compressed
-    in memory, or True for all of that size; see reprise.Schema.compress. With the first TensorDict,
-    ValueError for other keys, and for True if there are none.
+    in memory, or True for all of that size; see reprise.Schema.compress. The first TensorDict
+    raises a ValueError for other keys, and for True if it has no observation of that size.
     seed: for the draws. options: those of reprise.ReplayBuffer, such as storage.
 
     The first TensorDict decides the fields; a later one with others is a ValueError. One thread at
@@ -164,12 +165,12 @@ class ReplayBuffer:
         self._replay: reprise.ReplayBuffer | None = None
         self._sampler: reprise.Sampler
         self._transform: Any = None
-        self._count_offset = 0  # Steps committed when `write_count` was last set to 0.
+        self._count_offset = 0  # How many steps were committed when `write_count` was last 0.
 
     @property
     def replay(self) -> reprise.ReplayBuffer | None:
-        """The buffer inside; None before the first TensorDict. Its reward "next/truncated" is 1 where a
-        step ends its episode as truncated, else 0."""
+        """The buffer inside; None before the first TensorDict. Its field "next/truncated" is 1
+        where a step ends its episode as truncated, else 0."""
         return self._replay
 
     def __len__(self) -> int:
@@ -205,24 +206,26 @@ class ReplayBuffer:
 
     def add(self, data: TensorDictBase) -> None:
         """Appends one step, a TensorDict without batch dimensions."""
-        self._write("add", data, lambda one: self._extend(one.unsqueeze(0), None))
+        self._write("add", data, lambda step: self._extend(step.unsqueeze(0), environments=None))
 
     def extend(self, data: TensorDictBase) -> None:
-        """Appends steps: [T] of one environment, or [E, T] of E of them, in the order of time.
+        """Appends steps: [T] of one environment, or [E, T] of E environments, in the order of time.
 
-        A dimension named "time" is that of time. In a batch [N] without one, ("collector",
-        "traj_ids") tells trajectories apart. Without that, the batch is of as many environments as
-        the buffer was given, by default one; ValueError if they do not divide N. A UserWarning says
-        if most steps do not continue the one before, although n_step is above 1.
+        A dimension named "time" is that of time. In a batch [N] without such a dimension,
+        ("collector", "traj_ids") tells trajectories apart. Without such ids the batch is of as many
+        environments as the buffer's `environments` says, by default one; ValueError if that number
+        does not divide N. A UserWarning says if most steps do not continue the step before,
+        although n_step is above 1.
 
-        A step whose observations equal the next ones of the step before continues its episode;
-        any other one begins a new one. ValueError and TypeError as in Writer.append_transitions;
-        ValueError for entries under "next" that are neither observations, rewards nor ends.
+        A step whose observations equal the next ones of the step before continues that step's
+        episode; any other step begins a new episode. ValueError and TypeError as in
+        Writer.append_transitions; ValueError for entries under "next" that are neither
+        observations, rewards nor ends.
         """
         self._write("extend", data, self._extend_rows)
 
     def _write(self, call: str, data: Any, append: Callable[[Any], None]) -> None:
-        """Appends what the transforms make of the data: nothing if they return None."""
+        """Calls `append` with what the transforms make of the data, unless they return None."""
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"{call}: data is of type {type(data).__name__}; allowed: a TensorDict")
         if (data.ndim == 0) != (call == "add"):
@@ -241,12 +244,12 @@ class ReplayBuffer:
             data = data.transpose(names.index("time"), data.ndim - 1)
         if data.ndim > 1:
             for e, steps in enumerate(data.reshape(-1, data.shape[-1]).unbind(0)):
-                self._append(e, self._steps(steps), None)
+                self._append(e, self._steps(steps), trajectory=None)
         else:
             self._extend(data, self._environments)
 
     def _extend(self, data: TensorDictBase, environments: int | None) -> None:
-        """Appends steps [N]."""
+        """Appends steps [N] of trajectories with ids, or of this many environments, else of 1."""
         trajectories = data.get(("collector", "traj_ids"), None)
         if trajectories is not None and data.names[0] != "time":
             numbers = trajectories.cpu().numpy().reshape(len(data))
@@ -262,7 +265,7 @@ class ReplayBuffer:
                     f"{environments}"
                 )
             for e, row in enumerate(data.reshape(environments, -1).unbind(0)):
-                self._append(e, self._steps(row), None)
+                self._append(e, self._steps(row), trajectory=None)
             return
         steps = self._steps(data)
         is_summed = getattr(self._options["window"], "n_step", 1) > 1
@@ -274,19 +277,21 @@ class ReplayBuffer:
                 "environments, or environments=E to the buffer",
                 stacklevel=3,
             )
-        self._append(0, steps, None)
+        self._append(0, steps, trajectory=None)
 
     def _writer_of(self, number: int, present: list[int]) -> int:
-        """The writer of a trajectory, else one whose trajectory is over or absent, else a new one."""
+        """The index of the writer for a trajectory: the trajectory's own one, else one whose own
+        trajectory is over or not `present` in the batch, else that of a new writer."""
         if self._replay is None:
             return 0
         trajectories = [writer.trajectory for writer in self._writers]
         if number in trajectories:
             return trajectories.index(number)
-        free = [e for e, one in enumerate(trajectories) if one not in present]
+        free = [e for e, own in enumerate(trajectories) if own not in present]
         return free[0] if free else len(self._writers)
 
     def _append(self, e: int, steps: Steps, trajectory: int | None) -> None:
+        """Appends steps by writer e, and makes the buffer and the writer if need be."""
         if self._replay is None:
             self._create_buffer(steps)
         assert self._replay is not None
@@ -297,12 +302,12 @@ class ReplayBuffer:
         self._writers[e].trajectory = None if is_over else trajectory
 
     def can_sample(self, batch_size: int | None = None) -> bool:
-        """Whether a transition is there to be drawn, which is enough for any batch, as draws repeat. A
-        rate limiter among the options may still make `sample` fail."""
+        """Whether there is a transition to draw; one is enough for any batch, because draws repeat.
+        A rate limiter among the options may still make `sample` fail."""
         return self._replay is not None and self._replay.selector().totals()["items"] > 0
 
     def set_rng(self, generator: torch.Generator) -> None:
-        """Draws go on from a number of this generator."""
+        """Seeds the draws from now on by a number of this generator."""
         self._seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         if self._replay is not None:
             self._sampler = self._replay.sampler(seed=self._seed)
@@ -333,9 +338,9 @@ class ReplayBuffer:
         return data if self._transform is None else self._transform(data)
 
     def __getitem__(self, index: int | torch.Tensor | NDArray[np.int64]) -> TensorDict:
-        """The transitions for the "index" of a sample, [B], or the one for a single number, through
-        the transforms. IndexError for one that has left; TypeError for anything else, such as
-        `rb[:]` or names, because there are no places."""
+        """The transitions for the "index" of a sample, [B], or the transition for a single number
+        of it, through the transforms. IndexError for a transition that has left; TypeError for
+        anything but numbers, such as `rb[:]` or names, because there are no places."""
         if isinstance(index, bool) or not isinstance(
             index, (int, np.integer, list, torch.Tensor, np.ndarray)
         ):
@@ -372,9 +377,9 @@ class ReplayBuffer:
         return self._replay.update_priorities(keys, priorities)
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
-        """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. A buffer
-        without priorities ignores it; a sample without the entry is ignored with a UserWarning,
-        where torchrl gives it the priority of new transitions."""
+        """Sets the priorities of a sample from its entry `priority_key`, [B] or [B, 1]. Ignored by
+        a buffer without priorities, and with a UserWarning for a sample without the entry, to which
+        torchrl gives the priority of new transitions."""
         if not self._is_prioritized:
             return
         priority = data.get(self.priority_key, None)
@@ -388,15 +393,15 @@ class ReplayBuffer:
             self.update_priority(data["index"], priority)
 
     def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
-        """Appends a transform of torchrl, or a function of a TensorDict, to those of samples; what
-        is written goes through their inverses, from the last to the first. invert: the other way
-        round. Returns the buffer."""
+        """Appends a transform of torchrl, or a function of a TensorDict, to those of samples; data
+        that is written goes through their inverses, from the last to the first. invert: samples go
+        through the inverse, and written data through the transform. Returns the buffer."""
         count = 0 if self._transform is None else len(self._transform)
         return self._insert("append_transform", count, transform, invert)
 
     def insert_transform(self, index: int, transform: Any, *, invert: bool = False) -> ReplayBuffer:
-        """`append_transform`, but before the transform with this index. ValueError for an index beyond
-        their number."""
+        """`append_transform`, but before the transform with this index. ValueError for an index
+        above the number of transforms."""
         return self._insert("insert_transform", index, transform, invert)
 
     def _insert(self, call: str, index: int, transform: Any, invert: bool) -> ReplayBuffer:
@@ -439,7 +444,7 @@ class ReplayBuffer:
 
     def loads(self, path: str | PathLike[str]) -> None:
         """Replaces contents, fields, selector and window by those of a checkpoint, but not the
-        storage. Draws go on where they were when it was saved."""
+        storage. The random numbers of draws go on from where they were at the save."""
         self._resume(reprise.ReplayBuffer.load(path, storage=self._options.get("storage")).buffer)
 
     save = dump = dumps
@@ -471,5 +476,5 @@ class ReplayBuffer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Replaces the contents by a checkpoint that `state_dict` returned."""
         if state:
-            files = {name: bytes(one.numpy()) for name, one in state.items()}
+            files = {name: bytes(content.numpy()) for name, content in state.items()}
             self._resume(from_files(files, self._options.get("storage")))

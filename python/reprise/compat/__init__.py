@@ -5,6 +5,6 @@
     from reprise.compat.cpprb import PrioritizedReplayBuffer, ReplayBuffer
     from reprise.compat.experience_replay import ExperienceReplay, PickSelector
 
-Each module says what it covers and what it does not. They are for existing code; new code
-is shorter and quicker with `reprise.ReplayBuffer`. docs/migrate has the calls side by side.
+Each module says what it covers and what it does not. The classes are for existing code; new code is
+shorter and quicker with `reprise.ReplayBuffer`. docs/migrate has the calls side by side.
 """

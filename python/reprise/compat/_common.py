@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 
 def whole_number(name: str, value: Any, minimum: int = 1) -> int:
-    """Converts a whole number, also 1e6, to int. ValueError for fractions and below `minimum`."""
+    """Converts a whole number, or a float such as 1e6, to int. ValueError for a fraction and for a
+    number below `minimum`."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         value = int(value)
     try:

@@ -25,8 +25,8 @@ class Value:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     field: str  # The keyword in Writer's calls.
-    key: str  # The key in a batch; a return is in `batch.returns`, under `field`.
-    is_return: bool = False
+    key: str  # The key in a batch, unless the value is a return.
+    is_return: bool = False  # Whether it is read from `batch.returns`, under `field`.
 
     def rows(self, given: Any) -> NDArray[Any]:
         """Converts the values of one or more steps to [steps, *shape]."""
@@ -45,10 +45,10 @@ def _names(option: str, names: Any) -> tuple[str, ...]:
         return ()
     if isinstance(names, str):
         return (names,)
-    found = tuple(str(name) for name in names)
-    if len(set(found)) != len(found):
+    several = tuple(str(name) for name in names)
+    if len(set(several)) != len(several):
         raise ValueError(f"{option} is {names!r}; allowed: each name once")
-    return found
+    return several
 
 
 def _shape(given: Any) -> tuple[int, ...]:
@@ -57,7 +57,8 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 def _field(name: str, names: Container[str]) -> str:
-    """A field name without the prefix next_, which means the next observation of another field."""
+    """A name for the field of a value, not among `names` unless it is `name`, that begins not with
+    next_, because that means the next observation of another field."""
     field = name
     if name in _RESERVED or name.startswith("next_"):
         field = f"value_{name}"
@@ -67,12 +68,12 @@ def _field(name: str, names: Container[str]) -> str:
 
 
 class Layout:
-    """The names, element types and shapes of an `env_dict`, and the place of each value.
+    """The names, element types and shapes of an `env_dict`, and the field that stores each value.
 
     Without `Nstep`, x and next_x of one type and shape are an observation, and every other value is
-    a column. With it, rewards to be summed are rewards. Values to be taken from the last step of a
-    window, `done` among them, are observations: step t writes them as its next observation, and the
-    next observation of a window is that of its last step.
+    a column. With `Nstep`, the values that are summed over windows are rewards, and the values that
+    a batch takes from the last step of a window, such as `done`, are observations: step t writes
+    them as its next observation, and the next observation of a window is that of its last step.
     """
 
     def __init__(
@@ -101,12 +102,12 @@ class Layout:
         self.n_step = 1
         self.gamma = 0.99
         if nstep:
-            self._windows(kinds, nstep)
+            self._lay_out_windows(kinds, nstep)
         else:
-            self._pairs(kinds)
-        self._done = next((value for value in self.values_of if value.name == "done"), None)
+            self._lay_out_steps(kinds)
+        self._done = next((value for value in self.layout_values if value.name == "done"), None)
 
-    def _pairs(self, kinds: Mapping[str, Any]) -> None:
+    def _lay_out_steps(self, kinds: Mapping[str, Any]) -> None:
         schema = reprise.Schema()
         keys: dict[str, str] = {}
         # Shorter names first, so that next_next_obs follows next_obs.
@@ -121,12 +122,12 @@ class Layout:
                 keys[name] = _field(name, kinds)
                 schema.column(keys[name], *kind)
         self.schema = schema
-        self.values_of = [
+        self.layout_values = [
             Value(name, dtype, shape, keys[name], keys[name])
             for name, (dtype, shape) in kinds.items()
         ]
 
-    def _windows(self, kinds: Mapping[str, Any], nstep: Mapping[str, Any]) -> None:
+    def _lay_out_windows(self, kinds: Mapping[str, Any], nstep: Mapping[str, Any]) -> None:
         unknown = set(nstep) - {"size", "gamma", "rew", "next"}
         if unknown or "size" not in nstep:
             raise ValueError(
@@ -140,7 +141,7 @@ class Layout:
             if name not in kinds:
                 raise ValueError(f"Nstep needs {name!r}; env_dict has {sorted(kinds)}")
         schema = reprise.Schema()
-        self.values_of = []
+        self.layout_values = []
         for name, (dtype, shape) in kinds.items():
             field = _field(name, kinds)
             if name in returns:
@@ -154,44 +155,45 @@ class Layout:
             else:
                 schema.column(field, dtype, shape)
                 value = Value(name, dtype, shape, field, field)
-            self.values_of.append(value)
+            self.layout_values.append(value)
         self.schema = schema
 
     def check_names(self, option: str, names: Any) -> None:
         """ValueError for names that are not in the `env_dict`."""
-        known = sorted(value.name for value in self.values_of)
+        allowed = sorted(value.name for value in self.layout_values)
         for name in _names(option, names):
-            if name not in known:
-                raise ValueError(f"{option} names {name!r}; allowed: {known}")
+            if name not in allowed:
+                raise ValueError(f"{option} names {name!r}; allowed: {allowed}")
 
     def values(self, given: Mapping[str, Any]) -> tuple[int, dict[str, NDArray[Any]]]:
         """Returns how many steps were given, and their values by Writer's keywords."""
-        found: dict[str, NDArray[Any]] = {}
-        steps = -1
-        for value in self.values_of:
+        by_field: dict[str, NDArray[Any]] = {}
+        steps: int | None = None
+        for value in self.layout_values:
             if value.name not in given:
                 raise KeyError(value.name)
             rows = value.rows(given[value.name])
-            if steps not in (-1, len(rows)):
+            if steps not in (None, len(rows)):
                 raise ValueError(
-                    f"add: {value.name!r} has {len(rows)} steps, {self.values_of[0].name!r} "
+                    f"add: {value.name!r} has {len(rows)} steps, {self.layout_values[0].name!r} "
                     f"{steps}; allowed: as many of each"
                 )
             steps = len(rows)
-            found[value.field] = rows.reshape(steps) if value.is_return else rows
-        return steps, found
+            by_field[value.field] = rows.reshape(steps) if value.is_return else rows
+        return steps or 0, by_field
 
     def end(self, values: Mapping[str, NDArray[Any]], i: int) -> reprise.End:
+        """The end of step i: terminated if its `done` is not 0."""
         ended = self._done is not None and bool(np.any(values[self._done.field][i]))
         return reprise.End.TERMINATED if ended else reprise.End.CONTINUE
 
     def first_observations(self, fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The observations that begin an episode with `Nstep`."""
-        first = (value.field for value in self.values_of if value.field.startswith("next_"))
-        return {field.removeprefix("next_"): fields[field] for field in first}
+        """First observations for an episode with `Nstep`, which no window reads."""
+        following = (v.field for v in self.layout_values if v.field.startswith("next_"))
+        return {field.removeprefix("next_"): fields[field] for field in following}
 
     def encode(self, batch: reprise.Batch) -> dict[str, NDArray[Any]]:
-        return {value.name: self._column(value, batch) for value in self.values_of}
+        return {value.name: self._column(value, batch) for value in self.layout_values}
 
     def _column(self, value: Value, batch: reprise.Batch) -> NDArray[Any]:
         if value.is_return:
@@ -200,4 +202,6 @@ class Layout:
         return batch[value.key]
 
     def empty_batch(self) -> dict[str, NDArray[Any]]:
-        return {value.name: np.empty((0, *value.shape), value.dtype) for value in self.values_of}
+        return {
+            value.name: np.empty((0, *value.shape), value.dtype) for value in self.layout_values
+        }

@@ -16,9 +16,11 @@ from ._experience_records import Records
 if TYPE_CHECKING:
     from reprise import _Selector
 
-_NEW = float(np.finfo(np.float32).max)  # Windows without a priority are picked first.
+# The priority of new windows, which greedy selectors pick first.
+_NEW = float(np.finfo(np.float32).max)
 _UNIFORM = 0
-_WITHOUT_CHANCE = (reprise.MaxHeap, reprise.MinHeap, reprise.Fifo, reprise.Lifo)
+# Selectors that pick in an order, so each window at most once a batch.
+_IN_ORDER = (reprise.MaxHeap, reprise.MinHeap, reprise.Fifo, reprise.Lifo)
 
 
 class PickSelector(enum.Enum):
@@ -42,8 +44,8 @@ class Picks(Records):
             self._second_chance = bool(second_chance_elimination)
 
     def new_pick_selector(self, pick_selector_class: PickSelector | str | _Selector) -> int:
-        """Adds a selector, also one of reprise, and returns its handle, from 1; the uniform one is
-        0."""
+        """Adds a selector, of the original or of reprise, and returns its handle, from 1 on; 0 is
+        the handle of the uniform selector."""
         with self._lock:
             self._check_not_recorded("new_pick_selector")
             if isinstance(pick_selector_class, (PickSelector, str)):
@@ -79,10 +81,10 @@ class Picks(Records):
         actions [B, T, ...], rewards [B, T], next states [B, T, ...], the numbers of valid states
         and of valid next states [B], the windows' episodes and positions [B].
 
-        The next state of an episode's last step is invalid. None if there are no more windows than
-        `batch_size * valid_sample_rate`, or none at all. A selector that picks without chance
-        (a greedy one, MaxHeap, MinHeap, Fifo or Lifo) and has fewer than `batch_size` windows gives
-        all of them again and again.
+        The next state of an episode's last step is invalid. Returns None if there is no window, or
+        if there are not more windows than `batch_size * valid_sample_rate`. A selector that picks
+        in an order (a greedy one, MaxHeap, MinHeap, Fifo or Lifo) and has fewer than `batch_size`
+        windows gives all of them again and again.
         """
         with self._lock:
             place = self._selector("get_random_batch", h_ps)
@@ -90,9 +92,9 @@ class Picks(Records):
             picks = self._pick_count()
             if picks == 0 or picks <= batch_size * valid_sample_rate:
                 return None
-            greedy = isinstance(self._selectors[place], _WITHOUT_CHANCE)
+            in_order = isinstance(self._selectors[place], _IN_ORDER)
             batch = self._samplers[place].sample(
-                min(batch_size, picks) if greedy else batch_size,
+                min(batch_size, picks) if in_order else batch_size,
                 beta=0.0,
                 draws="independent",
                 timeout=0.0,
@@ -102,6 +104,7 @@ class Picks(Records):
     get_batch = get_random_batch
 
     def _encode(self, place: int, batch: reprise.Batch, batch_size: int) -> list[NDArray[Any]]:
+        """The result of `get_random_batch` for a batch, whose items repeat if they are too few."""
         lengths = batch.lengths.astype(np.int32)
         terminated = (batch.discounts == 0.0).astype(np.int32)
         columns = [batch["state"], batch["action"], batch["reward"], batch["next_state"]]
@@ -109,19 +112,15 @@ class Picks(Records):
         if beyond.any():
             for column in columns:
                 column[beyond] = 0
-        found = [
-            *columns,
-            lengths,
-            lengths - terminated,
-            batch["episode"][:, 0].copy(),
-            batch.positions.astype(np.int32),
-        ]
+        episodes, positions = batch["episode"][:, 0].copy(), batch.positions.astype(np.int32)
+        columns += [lengths, lengths - terminated, episodes, positions]
         keys = batch.item_keys
         if len(keys) < batch_size:
             again = np.arange(batch_size) % len(keys)
-            found, keys = [column[again] for column in found], keys[again]
-        self._drawn[place] = (found[6].copy(), found[7].copy(), keys)
-        return found
+            columns, keys = [column[again] for column in columns], keys[again]
+        *_, episodes, positions = columns
+        self._drawn[place] = (episodes.copy(), positions.copy(), keys)
+        return columns
 
     def _pick_count(self) -> int:
         if self._replay is None:
@@ -132,10 +131,10 @@ class Picks(Records):
     def set_priority(
         self, h_ps: int, pick_epi: ArrayLike, pick_pos: ArrayLike, priority: ArrayLike
     ) -> None:
-        """Sets the priorities of the windows at these places; skips those that have left.
+        """Sets the priorities of the windows at these places; skips windows that have left.
 
-        The places of the selector's last batch, given whole, are set at once; others are looked up
-        one by one.
+        If the places are those of the selector's last batch, all are set at once; else the windows
+        are looked up one by one.
         """
         episodes = np.asarray(pick_epi, np.int64).ravel()
         positions = np.asarray(pick_pos, np.int64).ravel()
@@ -153,28 +152,27 @@ class Picks(Records):
                 self._replay.selector(place).update(drawn[2], values)
                 return
             for handle, position, value in zip(episodes.tolist(), positions.tolist(), values):
-                known = self._known.get(handle)
-                if known is not None:
+                stored = self._stored.get(handle)
+                if stored is not None:
                     self._replay.episodes().update_priorities(
-                        known.episode, position, [value], place
+                        stored.episode, position, [value], place
                     )
 
     def reset_priorities(self, h_ps: int) -> None:
-        """Sets every window's priority to the selector's `initial`, as if it were new. A
-        greedy selector's `initial` is above every priority that was given; a selector of reprise
-        without a number as `initial` sets 1. All windows count as picked for
-        `set_elimination_policy`."""
+        """Sets every window's priority to the selector's `initial`, as if the window were new. The
+        `initial` of a greedy selector is the largest float32; a selector of reprise without a
+        number as `initial` sets 1. All windows count as picked for `set_elimination_policy`."""
         with self._lock:
             place = self._selector("reset_priorities", h_ps)
             picks = self._pick_count()
             if place == _UNIFORM or self._replay is None or picks == 0:
                 return
-            every = (
+            all_windows = (
                 self._replay.selector(_UNIFORM)
                 .sampler()
                 .sample(picks, draws="without_replacement", gather=False, timeout=0.0)
             )
             initial = getattr(self._selectors[place], "initial", 1.0)
-            new = 1.0 if isinstance(initial, str) else initial
-            priorities = np.full(picks, new, np.float32)
-            self._replay.selector(place).update(every.item_keys, priorities)
+            priority = 1.0 if isinstance(initial, str) else initial
+            priorities = np.full(picks, priority, np.float32)
+            self._replay.selector(place).update(all_windows.item_keys, priorities)

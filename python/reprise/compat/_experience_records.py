@@ -25,7 +25,7 @@ Handles = Union[int, None, Sequence[Union[int, None]]]
 
 @dataclass
 class Step:
-    """The arguments of one record; `final` ends the episode."""
+    """The arguments of one record. `final`: the final state, if the step ends the episode."""
 
     state: NDArray[Any]
     action: NDArray[Any]
@@ -39,15 +39,15 @@ class Step:
 
 @dataclass
 class StoredEpisode:
-    """An episode that may have steps in the buffer: its id there, and how many it was given."""
+    """An episode that may have steps in the buffer."""
 
-    episode: int
-    steps: int = 0
+    episode: int  # Its id in the buffer.
+    steps: int = 0  # How many of its steps were appended.
 
 
 @dataclass
 class Episode:
-    """An open episode. Its last step is held back until the next state is known."""
+    """An open episode. Its last step is appended once the next state is known."""
 
     writer: reprise.Writer | None = None
     action: NDArray[Any] | None = None
@@ -55,7 +55,7 @@ class Episode:
 
 
 def _split_by_episode(name: str, value: Any, count: int) -> Sequence[Any]:
-    """Splits a list, tuple or array by episode; any other value belongs to each of them."""
+    """Splits a list, tuple or array by episode; any other value is for all `count` episodes."""
     if not isinstance(value, (list, tuple)) and np.ndim(value) == 0:
         return [value] * count
     if len(value) != count:
@@ -94,12 +94,13 @@ class Records:
         self._replay: reprise.ReplayBuffer | None = None
         self._samplers: list[reprise.Sampler] = []
         self._next_handle = 0
-        # Open episodes by handle; the one whose last record is oldest comes first.
+        # Open episodes by handle; the episode whose last record is oldest comes first.
         self._open: OrderedDict[int, Episode] = OrderedDict()
         self._idle: list[reprise.Writer] = []
-        self._writers = 0
-        # Episodes by handle; the one that `_drop_evicted` has not looked at for longest comes first.
-        self._known: OrderedDict[int, StoredEpisode] = OrderedDict()
+        self._writers = 0  # How many were made.
+        # Episodes by handle; the episode that `_drop_evicted` looked at longest ago comes first.
+        self._stored: OrderedDict[int, StoredEpisode] = OrderedDict()
+        # Episodes, positions and keys of the last batch of each selector.
         self._drawn: dict[int, tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = {}
 
     def new_episode(self) -> int:
@@ -123,9 +124,10 @@ class Records:
         A handle of None or -1 begins an episode. With `final_state`, of the shape of a state, the
         step is the last one, and what follows has no value. With a list of handles, the other
         arguments are lists or arrays of as many values, or single values for all, and a list of
-        handles is returned. RuntimeError for an episode that another one ended before its first
-        step was stored, as happens to all where more than `max_open_episodes` take turns. A call
-        that raises ValueError, TypeError or RuntimeError records nothing.
+        handles is returned. RuntimeError for an episode that was ended, to make room for another one,
+        before its first step was stored: that happens to all episodes if more than
+        `max_open_episodes` take turns. A call that raises ValueError, TypeError or RuntimeError
+        records nothing.
         """
         with self._lock:
             if not isinstance(h_epi, (list, tuple)):
@@ -139,16 +141,16 @@ class Records:
             steps = [self._step(*step) for step in zip(*values)]
             for step in steps[1:]:
                 self._check(step, steps[0].shapes)
-            # Episodes that have steps come first, because a new one may end another one.
-            begun = [one in self._open and self._open[one].writer is not None for one in h_epi]
+            # Episodes with a writer come first, because a new episode may take one of these writers.
+            has_writer = [h in self._open and self._open[h].writer is not None for h in h_epi]
             handles: list[int] = [0] * count
-            for i in sorted(range(count), key=lambda i: not begun[i]):
+            for i in sorted(range(count), key=lambda i: not has_writer[i]):
                 handles[i] = self._record(h_epi[i], steps[i])
             return handles
 
     def _check_stored(self, handle: Any) -> None:
-        known = None if handle in self._open else self._known.get(handle)
-        if known is not None and known.steps == 0:
+        stored = None if handle in self._open else self._stored.get(handle)
+        if stored is not None and stored.steps == 0:
             raise RuntimeError(
                 f"record: episode {handle} was ended before its first step was stored, because more "
                 f"than {self._max_open} are open; allowed: max_open_episodes, {self._max_open}"
@@ -157,11 +159,10 @@ class Records:
     def _step(self, state: Any, action: Any, reward: Any, final_state: Any) -> Step:
         """Checks and converts a step before anything is recorded, because a call that fails records
         nothing."""
+        own_action = np.array(action, self._action_dtype)  # A copy, kept until the next record.
         step = Step(
             np.asarray(state, self._state_dtype),
-            np.array(
-                action, self._action_dtype
-            ),  # A copy, because it is held until the next record.
+            own_action,
             0.0 if reward is None else float(reward),
             None if final_state is None else np.asarray(final_state, self._state_dtype),
         )
@@ -178,6 +179,7 @@ class Records:
             )
 
     def _record(self, handle: Any, step: Step) -> int:
+        """Appends the step held back and holds this one back, or appends it too if it is final."""
         if self._replay is None:
             self._begin(step.shapes)
         if handle is None or handle not in self._open:
@@ -186,7 +188,7 @@ class Records:
         if episode.writer is None:
             episode.writer = self._take_writer()
             episode.writer.begin_episode(state=step.state)
-            self._known[handle] = StoredEpisode(episode.writer.episode_id)
+            self._stored[handle] = StoredEpisode(episode.writer.episode_id)
             self._drop_evicted()
         else:
             self._append(handle, episode, step.state, reprise.End.CONTINUE)
@@ -209,28 +211,29 @@ class Records:
             next_state=next_state,
             end=end,
         )
-        self._known[handle].steps += 1
+        self._stored[handle].steps += 1
 
     def _drop_evicted(self) -> None:
-        """Drops handles of which the buffer has no step left.
+        """Drops handles of episodes of which the buffer has no step left.
 
         Each episode in the buffer has at least one step, so if there are more handles than steps,
-        some are stale. Each new episode looks at two handles, so there are never more than about
-        twice as many.
+        some handles are stale. Each new episode adds one handle and looks at two, so there are
+        never more than about twice as many handles as steps.
         """
         assert self._replay is not None
-        if len(self._known) <= self._capacity + self._max_open:
+        if len(self._stored) <= self._capacity + self._max_open:
             return
         len(self._replay)  # Ingests recorded steps.
-        for handle, known in list(itertools.islice(self._known.items(), 2)):
-            self._known.move_to_end(handle)
+        for handle, stored in list(itertools.islice(self._stored.items(), 2)):
+            self._stored.move_to_end(handle)
             if handle not in self._open and not any(
-                self._replay.episodes().find(known.episode, position) is not None
-                for position in reversed(range(known.steps))
+                self._replay.episodes().find(stored.episode, position) is not None
+                for position in reversed(range(stored.steps))
             ):
-                del self._known[handle]
+                del self._stored[handle]
 
     def _take_writer(self) -> reprise.Writer:
+        """A writer for a new episode, at worst that of the open episode whose record is oldest."""
         assert self._replay is not None
         if self._idle:
             return self._idle.pop()

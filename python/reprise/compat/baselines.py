@@ -3,19 +3,19 @@
 
 What differs, and what is not covered:
 
-- Element types and shapes are those of the first transition, and stay so: later ones are converted
-  where numpy's same_kind casting allows, and refused with TypeError or ValueError elsewhere.
-  Observations and actions are numbers or arrays of them, of one shape; dictionaries and text
+- The first transition decides element types and shapes: later transitions are converted to them
+  where numpy's same_kind casting allows, else refused with TypeError or ValueError.
+  Observations and actions are numbers or arrays of numbers, of one shape; dictionaries and text
   are not covered. Rewards that are whole numbers or Python floats are float64.
 - `idxes` are keys, an int64 array, not places in a ring. A key whose transition has been
   overwritten is dropped by `update_priorities`; in Baselines the update lands on its successor.
 - `done` means terminated: nothing follows. The end of a time limit is `truncated=True` with
   `done=False`, and comes back as not done. `dones` has the element type of the first `done`.
-- Where Baselines fails an assertion, here a ValueError says what is allowed; an IndexError for an
-  index of a tree.
+- Where Baselines fails an assertion, here a ValueError says what is allowed; for an index of a tree
+  it is an IndexError.
 - `weights` are float32. beta is at most 1. Draws by priority are stratified over all transitions.
-- Random numbers are the buffer's own; its seed, where none is given, comes from `random`, so
-  `random.seed` before the buffer is made fixes it. The order within a batch is that of memory.
+- Random numbers are the buffer's own; without `seed` the seed comes from `random`, so a call of
+  `random.seed` before the buffer is made fixes them. The order within a batch is that of memory.
 - Attributes that begin with an underscore, and pickling: not covered. `replay` is the
   `reprise.ReplayBuffer` inside, to save it, for example.
 
@@ -41,6 +41,7 @@ Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[
 
 
 def _first(name: str, value: Any) -> NDArray[Any]:
+    """A value of the first transition, which decides element type and shape."""
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"add: {name} is of dtype {array.dtype}; allowed: numbers of one shape")
@@ -112,7 +113,7 @@ class ReplayBuffer:
         done_dtype = _first("done", done).dtype
         writer = replay.writer()
         writer.append_transition(**step, next_obs=obs_tp1, end=end)
-        # Set only now, because a refused transition must not decide types and shapes.
+        # These are set only now, because a refused transition must not decide types and shapes.
         self._replay, self._writer, self._done_dtype = replay, writer, done_dtype
         self._sampler = replay.sampler(seed=self._seed)
 
@@ -165,9 +166,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         keys counts; transitions that have been overwritten are skipped."""
         keys = item_keys("idxes", idxes)
         values = raw_priorities("priorities", priorities, len(keys))
-        wrong = np.flatnonzero(~(values > 0.0))
-        if len(wrong) != 0:
-            raise ValueError(f"priorities[{wrong[0]}] = {values[wrong[0]]}; allowed: above 0")
+        refused = np.flatnonzero(~(values > 0.0))
+        if len(refused) != 0:
+            raise ValueError(f"priorities[{refused[0]}] = {values[refused[0]]}; allowed: above 0")
         if self._replay is None:
             if len(keys) == 0:
                 return

@@ -1,13 +1,14 @@
 """`SumSegmentTree` and `MinSegmentTree` of OpenAI Baselines, on top of `reprise.SegmentTree`.
 
-`tree[i]`, `tree[i] = v`, `sum`, `min`, `reduce` and `find_prefixsum_idx`, where a range ends before
-`end`, and an `end` below 0 counts from the back. Indices may be arrays, as in Stable Baselines.
+They have `tree[i]`, `tree[i] = v`, `sum`, `min`, `reduce` and `find_prefixsum_idx`. A range ends
+before `end`, and an `end` below 0 counts from the back. Indices may be arrays, as in Stable
+Baselines.
 
 What differs, and what is not covered:
 
-- Any capacity of at least 1, not only powers of two. Values are float64, at most 2^980 in
-  magnitude; in a `MinSegmentTree` also infinity, which is what its elements are at first.
-- `find_prefixsum_idx` finds an element above 0 only, and raises ValueError where there is none.
+- The capacity is any number of at least 1, not only a power of two. Values are float64, at most
+  2^980 in magnitude; in a `MinSegmentTree` also infinity, which all its elements are at first.
+- `find_prefixsum_idx` finds only elements above 0, and raises ValueError if there is none.
 - `SegmentTree` with an operation of the caller's own: not covered.
 - Slices as indices, and indices below 0: not covered.
 
@@ -28,6 +29,9 @@ from ._common import whole_number
 
 # The largest value of a leaf, which stands for infinity in a tree of minima.
 _INFINITE = 2.0**980
+
+
+_ROUNDING = 1e-5  # By how much a prefix sum may exceed the sum; Baselines allows it too.
 
 
 class _Tree:
@@ -61,29 +65,29 @@ class _Tree:
         self._tree.assign(self._places(idx), np.asarray(val, dtype=np.float64))
 
     def __getitem__(self, idx: ArrayLike) -> Any:
-        found = self._tree.leaves[self._places(idx)]
-        return float(found) if np.ndim(found) == 0 else found
+        values = self._tree.leaves[self._places(idx)]
+        return float(values) if np.ndim(values) == 0 else values
 
 
 class SumSegmentTree(_Tree):
     """Sums of ranges, and the search by prefix sums; every element is 0 at first."""
 
     def sum(self, start: int = 0, end: int | None = None) -> float:
-        """The sum of the elements from `start` to before `end`; of all by default."""
+        """The sum of the elements from `start` to before `end`; by default of all elements."""
         return self._tree.sum(*self._range(start, end))
 
     reduce = sum
 
     def find_prefixsum_idx(self, prefixsum: ArrayLike) -> Any:
-        """The i for which sum(0, i) <= prefixsum < sum(0, i + 1), for 0 to `sum()`. Up to 1e-5
-        beyond that, by which rounding may be off, it is the last element above 0. An array gives an
-        int64 array."""
+        """The index i for which sum(0, i) <= prefixsum < sum(0, i + 1). For a prefixsum of `sum()`,
+        or up to 1e-5 above because of rounding, it is the index of the last element above 0. For an
+        array returns an int64 array. ValueError for a prefixsum below 0 or further above."""
         targets = np.asarray(prefixsum, dtype=np.float64)
         total = self._tree.sum()
-        if targets.size != 0 and not (targets.min() >= 0.0 and targets.max() <= total + 1e-5):
+        if targets.size != 0 and not (targets.min() >= 0.0 and targets.max() <= total + _ROUNDING):
             raise ValueError(f"prefixsum is {prefixsum!r}; allowed: 0 to the sum, {total}")
-        found: Any = self._tree.find_prefix_sum(np.minimum(targets, total))
-        return found
+        indices: Any = self._tree.find_prefix_sum(np.minimum(targets, total))
+        return indices
 
 
 class MinSegmentTree(_Tree):
@@ -98,12 +102,12 @@ class MinSegmentTree(_Tree):
         super().__setitem__(idx, np.where(values == math.inf, _INFINITE, values))
 
     def __getitem__(self, idx: ArrayLike) -> Any:
-        found = super().__getitem__(idx)
-        infinite = np.where(found == _INFINITE, math.inf, found)
-        return float(infinite) if np.ndim(infinite) == 0 else infinite
+        stored = super().__getitem__(idx)
+        values = np.where(stored == _INFINITE, math.inf, stored)
+        return float(values) if np.ndim(values) == 0 else values
 
     def min(self, start: int = 0, end: int | None = None) -> float:
-        """The minimum of the elements from `start` to before `end`; of all by default."""
+        """The minimum of the elements from `start` to before `end`; by default of all elements."""
         minimum = self._tree.min(*self._range(start, end))
         return math.inf if minimum == _INFINITE else minimum
 

@@ -1,9 +1,10 @@
 """`ReplayBuffer` and `PrioritizedReplayBuffer` of cpprb, with reprise inside.
 
-`env_dict` with `shape` and `dtype`, `next_of`, `default_dtype`, `Nstep`, steps added one at a time
-or many at once, `priorities` at `add`, `on_episode_end`. Values are cast to their dtype as numpy
-assigns them. A `next_x` is stored as the x of the step that follows, in a place of its own only
-where the two differ, whether `next_of` names it or not; with `Nstep` every value has its place.
+They take `env_dict` with `shape` and `dtype`, `next_of`, `default_dtype`, `Nstep`, steps added one
+at a time or many at once, `priorities` at `add`, and `on_episode_end`. Values are cast to their
+dtype as numpy assigns them. Whether `next_of` names it or not, a `next_x` is stored as the x of the
+following step, and takes a row of its own only where the two differ; with `Nstep` every value is
+stored by itself.
 
 What differs, and what is not covered:
 
@@ -12,18 +13,19 @@ What differs, and what is not covered:
   `get_next_index`, are places, for counting alone.
 - Element types are those of `reprise.Schema`.
 - With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
-  stop there, and `done` is that of the window's last step; cpprb gives 0 for a whole window that
-  ends with the episode, and goes on into the next one where `on_episode_end` was not called.
-  Rewards are float32 and of one element. There is no `discounts`.
-- Random numbers are the buffer's own; its seed, where none is given, comes from `numpy.random`, so
-  `numpy.random.seed` before the buffer is made fixes it. The order within a batch is that of
+  stop there, and `done` is that of the window's last step. In cpprb `done` is 0 for a full window
+  that ends with the episode, and windows go on into the next episode unless `on_episode_end` was
+  called. Rewards are float32 and of one element. There is no `discounts`.
+- Random numbers are the buffer's own; without `seed` the seed comes from `numpy.random`, so a call
+  of `numpy.random.seed` before the buffer is made fixes them. The order within a batch is that of
   memory.
-- Unknown keywords of the constructors raise TypeError, where cpprb ignores them. `env_dict` has a
-  name at least, where cpprb takes None for a buffer without names: ValueError.
+- Unknown keywords of the constructors raise TypeError; cpprb ignores them. An `env_dict` without
+  names, or of None, is a ValueError; cpprb makes a buffer without names.
 - `stack_compress` saves no memory, and stacks need not overlap: `reprise.Transitions(frame_stack=...)`
   stores each frame once.
 - `save_transitions` always writes what cpprb writes with `safe=True`, the oldest step first.
-  `load_transitions` reads both, also files of cpprb. As in cpprb priorities are not saved.
+  `load_transitions` reads files with and without it, also those of cpprb. As in cpprb priorities
+  are not saved.
 - `mmap_prefix` raises ValueError: `reprise.ReplayBuffer(storage=...)` keeps steps in a file.
 - The other classes (`MPReplayBuffer`, `ReverseReplayBuffer`, HER, LaBER) and the helpers: not
   covered. `replay` is the `reprise.ReplayBuffer` inside, to save it, for example.
@@ -53,7 +55,7 @@ EnvDict = Mapping[str, Mapping[str, Any]]
 _DRAWS, _IN_ORDER = 0, 1
 
 _FORMAT = 1  # The version number in cpprb's files.
-_NSTEP = {False: "without", True: "with"}
+_WITH = {False: "without", True: "with"}
 
 
 def _complete_columns(
@@ -61,15 +63,15 @@ def _complete_columns(
     overrides: Mapping[int, Mapping[str, Any]],
     next_of: Sequence[str] | None,
 ) -> dict[str, NDArray[Any]]:
-    """Completes the columns of a cpprb file. The next value of most rows is the value of the row
-    after; `overrides` has the other ones, by row."""
-    made = {name: np.array(values) for name, values in columns.items()}
+    """Completes the columns of a file that cpprb wrote with `safe=False`. The next value of most
+    rows is the value of the row after; `overrides` has the next values of the other rows."""
+    complete = {name: np.array(values) for name, values in columns.items()}
     for name in next_of or ():
-        made[f"next_{name}"] = np.roll(made[name], -1, axis=0)
+        complete[f"next_{name}"] = np.roll(complete[name], -1, axis=0)
     for row, values in overrides.items():
         for name, value in values.items():
-            made[name][row] = value
-    return made
+            complete[name][row] = value
+    return complete
 
 
 class ReplayBuffer:
@@ -117,8 +119,10 @@ class ReplayBuffer:
         self._writer = self._replay.writer()
         self._sampler = self._replay.selector(_DRAWS).sampler(seed=self._seed)
         self._all = self._replay.selector(_IN_ORDER).sampler()
-        self._decided = 0  # Steps whose window is complete, also those overwritten.
-        self._open = 0  # Steps of this episode whose window is not complete.
+        self._complete = (
+            0  # How many steps' windows were complete so far, overwritten ones included.
+        )
+        self._open = 0  # How many steps of this episode have a window that is not complete yet.
         self._episode_len = 0
 
     @property
@@ -129,8 +133,9 @@ class ReplayBuffer:
     def add(self, **kwargs: ArrayLike) -> int | None:
         """Adds one step, or several if the values have a first dimension of steps.
 
-        Returns the place of the first one stored, None if none is yet (`Nstep`). KeyError for a
-        missing name, ValueError for wrong shapes; names that are not in `env_dict` are ignored.
+        Returns the place of the first step that the call stored, or None if it stored none because
+        their windows are not complete (`Nstep`). KeyError for a missing name, ValueError for wrong
+        shapes; names that are not in `env_dict` are ignored.
         """
         return self._add(kwargs, None)
 
@@ -140,21 +145,21 @@ class ReplayBuffer:
         priorities: NDArray[np.float32] | None,
         one_step_episodes: bool = False,
     ) -> int | None:
-        """Appends steps. `one_step_episodes`: each step becomes an episode, so that it is a window by
-        itself."""
+        """Appends steps. `one_step_episodes`: makes an episode of each step, so that each is a
+        window by itself."""
         steps, values = self._layout.values(given)
         if priorities is not None and len(priorities) != steps:
             raise ValueError(f"add: {len(priorities)} priorities for {steps} steps")
-        before = self._decided
+        complete_before = self._complete
         for i in range(steps):
-            self._add_step(values, i, one_step_episodes)
+            newly_complete = self._add_step(values, i, one_step_episodes)
             self._record_priority(None if priorities is None else float(priorities[i]))
-            self._on_items_decided(self._writer.episode_id, self._writer.episode_steps)
-        return before % self._size if self._decided != before else None
+            episode, episode_steps = self._writer.episode_id, self._writer.episode_steps
+            self._set_first_priorities(newly_complete, episode, episode_steps)
+        return complete_before % self._size if self._complete != complete_before else None
 
-    def _add_step(
-        self, values: Mapping[str, NDArray[Any]], i: int, one_step_episodes: bool
-    ) -> None:
+    def _add_step(self, values: Mapping[str, NDArray[Any]], i: int, one_step_episodes: bool) -> int:
+        """Appends step i. Returns how many windows it completes, those of the oldest open steps."""
         fields = {field: column[i] for field, column in values.items()}
         end = self._layout.end(values, i)
         if one_step_episodes and end == reprise.End.CONTINUE:
@@ -169,28 +174,30 @@ class ReplayBuffer:
         self._episode_len += 1
         self._open += 1
         if end != reprise.End.CONTINUE:
-            self._newly_decided = self._open
-        else:
-            self._newly_decided = 1 if self._open >= self._layout.n_step else 0
-        self._open -= self._newly_decided
-        self._decided += self._newly_decided
+            return self._complete_windows(self._open)
+        return self._complete_windows(1 if self._open >= self._layout.n_step else 0)
+
+    def _complete_windows(self, count: int) -> int:
+        """Counts the windows of the oldest open steps, `count` of them, as complete."""
+        self._open -= count
+        self._complete += count
+        return count
 
     def _record_priority(self, priority: float | None) -> None:
-        """Notes the priority of the step that was added last."""
+        """Keeps the priority of the step that was added last, in a buffer with priorities."""
 
-    def _on_items_decided(self, episode: int, steps: int) -> None:
-        """Called when the episode's oldest open steps, `_newly_decided` of them, are items."""
+    def _set_first_priorities(self, count: int, episode: int, episode_steps: int) -> None:
+        """Sets the priorities that were kept for the `count` steps whose windows have just become
+        complete. The steps still open are the last ones of the `episode_steps` of the episode."""
 
     def on_episode_end(self) -> None:
-        """Ends the episode; with `Nstep` this stores the steps whose windows it cuts short."""
+        """Ends the episode; with `Nstep` this stores the steps whose windows the end cuts short."""
         if self._writer.in_episode:
-            episode, steps = self._writer.episode_id, self._writer.episode_steps
+            episode, episode_steps = self._writer.episode_id, self._writer.episode_steps
             self._writer.close()  # Closing truncates the episode.
             self._writer = self._replay.writer()
-            self._newly_decided = self._open
-            self._open = 0
-            self._decided += self._newly_decided
-            self._on_items_decided(episode, steps)
+            count = self._complete_windows(self._open)
+            self._set_first_priorities(count, episode, episode_steps)
         self._episode_len = 0
 
     def sample(self, batch_size: int) -> dict[str, NDArray[Any]]:
@@ -205,10 +212,10 @@ class ReplayBuffer:
         return self._sampler.sample(batch_size, timeout=0.0, **options)
 
     def get_all_transitions(self, shuffle: bool = False) -> dict[str, NDArray[Any]]:
-        """Returns every step stored, in the order of a ring's places, or shuffled by
+        """Returns every step stored, in the order of their places in a ring, or shuffled by
         numpy.random."""
         stored = self.get_stored_size()
-        places = np.arange(self._decided - stored, self._decided) % self._size
+        places = np.arange(self._complete - stored, self._complete) % self._size
         order = np.random.permutation(stored) if shuffle else np.argsort(places)
         return {name: values[order] for name, values in self._oldest_first().items()}
 
@@ -234,10 +241,10 @@ class ReplayBuffer:
         )
 
     def load_transitions(self, file: Any) -> None:
-        """Adds the steps of a file of `save_transitions`, also of cpprb's.
+        """Adds the steps of a file of `save_transitions`, also of one of cpprb's.
 
         The file has pickled objects, which can run code of whoever wrote it: load only your own.
-        ValueError for another format, and where `Nstep` was given to one of the two buffers alone.
+        ValueError for another format, and if `Nstep` was given to only one of the two buffers.
         """
         with np.load(file, allow_pickle=True) as saved:
             if saved["version"] != _FORMAT:
@@ -246,8 +253,8 @@ class ReplayBuffer:
                 )
             if bool(saved["Nstep"]) != self.is_Nstep():
                 raise ValueError(
-                    f"load_transitions: the file is of a buffer {_NSTEP[bool(saved['Nstep'])]} "
-                    f"Nstep, this one is {_NSTEP[self.is_Nstep()]}"
+                    f"load_transitions: the file is of a buffer {_WITH[bool(saved['Nstep'])]} "
+                    f"Nstep, this one is {_WITH[self.is_Nstep()]}"
                 )
             columns = dict(saved["data"].item())
             if not saved["safe"]:
@@ -267,7 +274,8 @@ class ReplayBuffer:
         return self.get_stored_size()
 
     def get_stored_size(self) -> int:
-        """Steps stored, all of which can be drawn; with `Nstep` those whose window is complete."""
+        """How many steps can be drawn: all that are stored; with `Nstep` those whose window is
+        complete."""
         return len(self._replay)
 
     def get_buffer_size(self) -> int:
@@ -276,7 +284,7 @@ class ReplayBuffer:
 
     def get_next_index(self) -> int:
         """The place where a ring would store the next step."""
-        return self._decided % self._size
+        return self._complete % self._size
 
     def get_current_episode_len(self) -> int:
         """Steps added since `on_episode_end`."""
@@ -290,7 +298,7 @@ class ReplayBuffer:
 class PrioritizedReplayBuffer(ReplayBuffer):
     """As ReplayBuffer, but draws in proportion to (priority + eps)^alpha (Schaul et al., 2016).
 
-    A step that is added without priority has the highest that any step had, at least 1.
+    A step that is added without a priority has the highest priority that any step had, at least 1.
     """
 
     _EPISODE_INDEX = True
@@ -319,7 +327,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._pending_priorities: deque[float | None] = deque()
 
     def add(self, *, priorities: ArrayLike | None = None, **kwargs: ArrayLike) -> int | None:
-        """Adds steps as `ReplayBuffer.add`, with a priority for each, or with none."""
+        """Adds steps as `ReplayBuffer.add`, with a priority for each or without priorities."""
         if priorities is None:
             return self._add(kwargs, None)
         count = int(np.size(priorities))
@@ -332,11 +340,11 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         """Checks priorities before anything is changed."""
         with np.errstate(all="ignore"):
             weights = (values + np.float32(self._eps)) ** np.float32(self._alpha)
-        wrong = np.flatnonzero(~((values >= 0.0) & np.isfinite(weights)))
-        if len(wrong) != 0:
+        refused = np.flatnonzero(~((values >= 0.0) & np.isfinite(weights)))
+        if len(refused) != 0:
             raise ValueError(
-                f"priorities[{wrong[0]}] = {values[wrong[0]]}; allowed: at least 0, with a finite "
-                "weight (priority + eps)^alpha"
+                f"priorities[{refused[0]}] = {values[refused[0]]}; allowed: at least 0, with a "
+                "finite weight (priority + eps)^alpha"
             )
 
     def _record_priority(self, priority: float | None) -> None:
@@ -344,26 +352,26 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         if priority is not None:
             self._max_priority = max(self._max_priority, priority)
 
-    def _on_items_decided(self, episode: int, steps: int) -> None:
-        given = [self._pending_priorities.popleft() for _ in range(self._newly_decided)]
-        if all(priority is None for priority in given):
+    def _set_first_priorities(self, count: int, episode: int, episode_steps: int) -> None:
+        pending = [self._pending_priorities.popleft() for _ in range(count)]
+        if all(priority is None for priority in pending):
             return
-        first = steps - self._open - len(given)
-        values = [self._max_priority if priority is None else priority for priority in given]
+        first = episode_steps - self._open - count
+        values = [self._max_priority if priority is None else priority for priority in pending]
         self._replay.episodes().update_priorities(
             episode, first, np.array(values, np.float32), _DRAWS
         )
 
     def sample(self, batch_size: int, beta: float = 0.4) -> dict[str, NDArray[Any]]:
-        """Draws as `ReplayBuffer.sample`, but by priority, and adds `weights` and `indexes`.
+        """Draws as `ReplayBuffer.sample`, but by priority, and returns also `weights` and `indexes`.
 
         Weights are (N * P(i))^-beta, divided by the largest that the buffer could give.
         """
         batch = self._draw(batch_size, beta=beta, draws="stratified", normalise="by_buffer")
-        found = self._layout.encode(batch)
-        found["weights"] = batch.weights
-        found["indexes"] = batch.item_keys
-        return found
+        values = self._layout.encode(batch)
+        values["weights"] = batch.weights
+        values["indexes"] = batch.item_keys
+        return values
 
     def update_priorities(self, indexes: ArrayLike, priorities: ArrayLike) -> None:
         """Sets the priorities of steps that `sample` named. The last of repeated keys counts; steps
@@ -374,10 +382,10 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         values = raw_priorities("priorities", priorities, len(keys))
         applied = self._update(keys, values)
         if self._check_for_update and applied < len(values):
-            # Keys are updated one by one, because the counts then tell which are stale.
-            each = range(len(values))
-            live = [self._update(keys[i : i + 1], values[i : i + 1]) for i in each]
-            values = values[np.array(live, bool)]
+            # Keys are updated once more, one by one, because the counts then tell which are stale.
+            places = range(len(values))
+            applied_each = [self._update(keys[i : i + 1], values[i : i + 1]) for i in places]
+            values = values[np.array(applied_each, bool)]
         if len(values) != 0:
             self._max_priority = max(self._max_priority, float(values.max()))
 
@@ -385,6 +393,6 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self._replay.selector(_DRAWS).update(keys, values).applied
 
     def get_max_priority(self) -> float:
-        """The highest priority that was ever given, at least 1. As in cpprb, updates of overwritten
-        steps count too, unless `check_for_update`."""
+        """The highest priority that was ever given, at least 1. As in cpprb, priorities given to
+        overwritten steps count too, unless `check_for_update` is set."""
         return self._max_priority

@@ -3,18 +3,19 @@ and picked at random or by one of several greedy selectors, with reprise inside.
 
 What differs, and what is not covered:
 
-- `max_record_num` is at least 1 and has to be given, where the original knows a buffer without
-  limit. Single steps leave, not whole episodes.
+- `max_record_num` is at least 1 and has to be given; in the original a buffer may have no limit.
+  Single steps leave, not whole episodes.
 - Selectors and the elimination policy are set before the first `record`; afterwards they raise
   RuntimeError. `del_pick_selector` frees nothing. Priorities are at least 0.
 - With `allow_short_seq`, the one window of an episode shorter than `pick_len` can be picked once
   the episode has ended.
-- At most `max_open_episodes` are open at once; one more ends the one whose last record is oldest,
-  without a final state. RuntimeError if that one goes on and had no step in the buffer yet.
+- At most `max_open_episodes` are open at once; one more ends the episode whose last record is
+  oldest, without a final state. A later record of the ended episode is a RuntimeError if it had no
+  step in the buffer yet.
 - Steps of an eliminated or ended episode go to a new one, whose handle `record` returns.
 - Actions are kept with a type and shape of their own, so that there is nothing to encode: no
   `encoded_actions`. The variants `get_random_batch_lstm` and `_attn`: not covered.
-- `set_priority` does not mark the windows that are gone in `pick_epi`; it skips them.
+- `set_priority` skips windows that are gone, and does not mark them in `pick_epi`.
 - `serialize` and `unserialize` take the path of a folder, not of a file: a checkpoint of reprise
   (`ReplayBuffer.save`), with the episodes' handles attached. They raise where the original answers
   None. `export_data` and `import_data`, which hold everything in memory: not covered.
@@ -48,8 +49,8 @@ class ExperienceReplay(Picks):
     """
 
     def __len__(self) -> int:
-        """The steps whose next state is known, without those that were eliminated. Steps that end
-        no window yet are counted too, so there may be more than `max_record_num`."""
+        """How many steps with a known next state have not been eliminated. Steps that end no window
+        yet are counted too, so there may be more than `max_record_num`."""
         with self._lock:
             if self._replay is None:
                 return 0
@@ -68,23 +69,23 @@ class ExperienceReplay(Picks):
         """Saves the windows that can be picked, with their priorities, in the folder `path`, which
         is made if necessary. The last steps of open episodes are left out.
 
-        RuntimeError before the first record, `reprise.CheckpointError` or OSError if it fails.
+        RuntimeError before the first record, `reprise.CheckpointError` or OSError if the save fails.
         """
         with self._lock:
             if self._replay is None:
                 raise RuntimeError("serialize: nothing was recorded yet")
             folder = Path(path)
             folder.mkdir(parents=True, exist_ok=True)
-            known = [[handle, k.episode, k.steps] for handle, k in self._known.items()]
-            about = json.dumps({"next_handle": self._next_handle, "episodes": known})
+            stored = [[handle, s.episode, s.steps] for handle, s in self._stored.items()]
+            about = json.dumps({"next_handle": self._next_handle, "episodes": stored})
             self._replay.save(folder, keep=1, attachments={_EPISODES: about.encode()})
             return True
 
     def unserialize(self, path: str | os.PathLike[str]) -> bool:
-        """Replaces everything here, options included, by what was saved. No episode is open.
+        """Replaces everything here, options included, by what was saved. No episode is open then.
 
-        OSError or `reprise.CheckpointError` without a complete checkpoint, ValueError for one that
-        `serialize` did not write; then nothing is changed.
+        OSError or `reprise.CheckpointError` without a complete checkpoint, ValueError for a
+        checkpoint that `serialize` did not write; then nothing is changed.
         """
         with self._lock:
             replay, _, attachments = reprise.ReplayBuffer.load(path)
@@ -103,7 +104,7 @@ class ExperienceReplay(Picks):
             self._second_chance = isinstance(options["remover"], reprise.SecondChance)
             self._selectors = list(options["selectors"])
             self._next_handle = int(about["next_handle"])
-            self._known = OrderedDict(
+            self._stored = OrderedDict(
                 (handle, StoredEpisode(episode, steps))
                 for handle, episode, steps in about["episodes"]
                 if steps > 0

@@ -15,9 +15,9 @@
         replay.update_priorities(batch.item_keys, errors)
 
 Each shard is an actor with an in-process reprise.ReplayBuffer. Draws are exactly proportional over
-all of them. A shard that is lost is left out, logged once by the logger "reprise.ray", counted in
+all shards. A shard that is lost is left out, logged once by the logger "reprise.ray", counted in
 `stats()`, and comes back from its newest checkpoint. Waits, timeouts, interrupts and errors are
-those of the in-process buffer. docs/scale.md says how it is installed, what is lost when, and what
+those of the in-process buffer. docs/scale.md says how to install it, what a fault loses, and what
 it costs.
 """
 
@@ -77,13 +77,13 @@ class ReplayBuffer:
 
         capacity_steps: of all shards together. shards: actors, 1 to 1024. placement: 'learner' for
         shards on this node, to which writers ship their steps; 'actors' for shards spread over the
-        nodes, in which `run` runs simulators. name: for `attach`, one of its own by default.
-        detached: the buffer outlives the job of this process, until `close`. max_restarts: of each
-        shard, -1 without a limit. answer_timeout: seconds after which a shard is asked again, and
-        taken out after as many more. shard_options: options of Ray for each shard, or one dict for
-        all: {"resources": {"a0": 1}}. start_timeout: seconds. The rest is as for
-        reprise.ReplayBuffer, `storage` a directory on the node of the shard. ValueError for what
-        has no meaning across shards, with the reason.
+        nodes, in which `run` runs simulators. name: for `attach`; None: a random one. detached: the
+        buffer outlives the job of this process, until `close`. max_restarts: of each shard; -1: any
+        number. answer_timeout: seconds after which a shard that does not answer is asked again; after
+        as many more it is taken out. shard_options: options of Ray for each shard, or one dict for
+        all: {"resources": {"a0": 1}}. start_timeout: seconds within which the shards have to start.
+        The other options are those of reprise.ReplayBuffer; `storage` is a directory on the shard's
+        node. ValueError, with the reason, for options that have no meaning across shards.
         """
         if not ray.is_initialized():
             raise RuntimeError("reprise.ray.ReplayBuffer: Ray is not running; call ray.init first")
@@ -99,7 +99,7 @@ class ReplayBuffer:
         spec = spec_of(
             schema, capacity_steps, buffer_name, shards, placement, answer_timeout, options
         )
-        own = [options_of_shard(shard_options or {}, i, shards) for i in range(shards)]
+        own_options = [options_of_shard(shard_options or {}, i, shards) for i in range(shards)]
         common = {
             "namespace": NAMESPACE,
             "lifetime": "detached" if detached else None,
@@ -131,14 +131,15 @@ class ReplayBuffer:
                 "name": f"{buffer_name}.shard-{i}",
                 "max_restarts": max_restarts,
             }
-            if placement == "actors" or own[i]:
+            if placement == "actors" or own_options[i]:
                 actor_options["scheduling_strategy"] = "SPREAD"
-            actors.append(shard.options(**{**actor_options, **own[i]}).remote(i, spec, _load))
-        self._set_up(spec, coordinator, actors, [0] * shards)
-        started = [one.info.remote() for one in actors]
+            actor_options |= own_options[i]
+            actors.append(shard.options(**actor_options).remote(i, spec, _load))
+        self._set_up(spec, coordinator, actors, incarnations=[0] * shards)
+        started = [actor.info.remote() for actor in actors]
         _, waiting = ray.wait(started, num_returns=len(started), timeout=start_timeout)
         if waiting:
-            late = [i for i, one in enumerate(started) if one in waiting]
+            late = [i for i, answer in enumerate(started) if answer in waiting]
             self.close()
             raise TimeoutError(
                 f"reprise.ray.ReplayBuffer: shards {late} did not start in {start_timeout:g} "
@@ -153,10 +154,10 @@ class ReplayBuffer:
             raise RuntimeError(why) from error
 
     def _set_up(
-        self, spec: Spec, coordinator: Any, actors: Sequence[Any], given: Sequence[int]
+        self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
         self._spec, self._coordinator, self._actors = spec, coordinator, list(actors)
-        self._process = process_of(spec, coordinator, actors, given)
+        self._process = process_of(spec, coordinator, actors, incarnations)
 
     def __reduce__(self) -> Any:
         return _handle, (
@@ -186,7 +187,7 @@ class ReplayBuffer:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The given options, with `capacity_steps` of all shards and `shards`."""
+        """The options with which the buffer was made; `capacity_steps` is that of all shards."""
         return {
             **self._spec.options,
             "capacity_steps": sum(self._spec.capacities),
@@ -198,9 +199,9 @@ class ReplayBuffer:
     # Writers.
 
     def writer(self, *, timeout: float | None = None) -> Writer:
-        """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that
-        has had the fewest steps of this writer, and to another one while that is lost. `timeout`:
-        of each append, which waits only while shards have too many steps to append, and of `close`.
+        """As ReplayBuffer.writer of reprise, in any process. Each episode goes to the shard that has
+        had the fewest steps of this writer; while that shard is lost, to another one. `timeout`: of
+        each append, which waits only while shards have too many steps to append, and of `close`.
         """
         return self._writer(1, lambda packer: packer.writer(), timeout)
 
@@ -229,26 +230,28 @@ class ReplayBuffer:
             return Writer(process.membership, process.shipper, first, writers, make, timeout)
 
     def append_episode(self, *, timeout: float | None = None, **fields: Any) -> None:
-        """Appends one whole episode, as Writer.append_episode, and waits until a shard has it: for
-        tasks, which may end at once. After an error make the same call again in this process, before
-        it appends another episode: if the episode was recorded, the call only waits for it."""
+        """Appends one whole episode, as Writer.append_episode, and waits until a shard has taken it:
+        for tasks, which may end right after. After an error make the same call again in this process,
+        before it appends another episode: if the episode was recorded, the call only waits until a
+        shard has taken it."""
         process = self._process
-        if process.writer is None:
-            made = self.writer()
+        if process.episode_writer is None:
+            new_writer = self.writer()
             with process.lock:
-                process.writer = process.writer or made
-        waits_for = _hash(fields)
-        known, process.waits_for = process.waits_for == waits_for, b""
-        if not known:
-            process.writer._wait_until_ready(timeout)
-            process.writer.append_episode(**fields)
+                process.episode_writer = process.episode_writer or new_writer
+        writer, episode = process.episode_writer, _hash(fields)
+        is_recorded = process.unfinished_episode == episode
+        process.unfinished_episode = b""
+        if not is_recorded:
+            writer._wait_until_ready(timeout)
+            writer.append_episode(**fields)
         try:
-            process.writer.flush(timeout)
+            writer.flush(timeout)
         except BaseException:
-            process.waits_for = waits_for
+            process.unfinished_episode = episode
             raise
         finally:
-            process.writer.leave()  # Processes of tasks stay, and there may be many.
+            writer.leave()  # Processes of tasks stay, and there may be many.
 
     # Learners.
 
@@ -262,8 +265,8 @@ class ReplayBuffer:
         **other: Any,
     ) -> Sampler:
         """As ReplayBuffer.sampler of reprise, over all shards; one for each thread of a learner.
-        Batches depend on when shards answer, so a seed does not bring the same ones again. Shards
-        send unique frames once each."""
+        Batches depend on when shards answer, so equal seeds do not give equal batches. With
+        unique_frames shards send each frame of an item once."""
         refuse_options("sampler", other)
         self._process.membership.check_open()
         return Sampler(
@@ -289,15 +292,15 @@ class ReplayBuffer:
         timeout: float | None = None,
         **sampler: Any,
     ) -> Prefetcher:
-        """As ReplayBuffer.prefetch of reprise, over all shards: batches of `sampler(**sampler)`.
-        Priorities of up to `depth` batches are updated after later ones were drawn."""
+        """As ReplayBuffer.prefetch of reprise, over all shards: batches of `sampler(**sampler)`. Up
+        to `depth` batches are drawn before the priorities of the batch in use are updated."""
         draw = Draw(n, beta, normalise, draws, n_step, discount)
         return Prefetcher(self.sampler(**sampler), draw, depth, timeout)
 
     def update_priorities(self, keys: Any, priorities: ArrayLike, selector: int = 0) -> Update:
-        """Sets priorities of items of any shards. It does not wait: they go out with the next
-        draw, or within some 50 ms. keys: `item_keys` of batches, of any number of them. ValueError
-        for priorities that are negative or not finite, before anything is set."""
+        """Sets priorities of items of any shards, without waiting: the next draw sends them, or a
+        thread within some 50 ms. keys: `item_keys` of any number of batches. ValueError for
+        priorities that are negative or not finite, before anything is set."""
         return self._process.update(keys, priorities, selector)
 
     def set_alpha(self, alpha: float, selector: int = 0) -> None:
@@ -307,8 +310,8 @@ class ReplayBuffer:
         self._call_all("decay", factor, selector)
 
     def set_version(self, version: int) -> None:
-        """As ReplayBuffer.set_version: once it has returned, no shard draws what it made outdated.
-        A restarted shard gets the version with the next call of `set_version`."""
+        """As ReplayBuffer.set_version: once it has returned, no shard draws an item that it made
+        outdated. A restarted shard gets the version with the next call of `set_version`."""
         self._call_all("set_version", version)
 
     def _call_all(self, call: str, *arguments: Any, timeout: float | None = 60.0) -> list[Any]:
@@ -317,18 +320,18 @@ class ReplayBuffer:
         membership.check_open()
         wait = Wait(call, timeout, lambda: "answers of the shards")
         asked = []
-        for one in membership.remotes:
-            made = getattr(one.actor, call).remote(*arguments) if one.alive else None
-            asked.append((one.info.incarnation, made))
+        for remote in membership.remotes:
+            answer = getattr(remote.actor, call).remote(*arguments) if remote.alive else None
+            asked.append((remote.info.incarnation, answer))
         answers: list[Any] = []
-        for remote, (incarnation, made) in zip(membership.remotes, asked):
+        for remote, (incarnation, answer) in zip(membership.remotes, asked):
             answers.append(None)
-            if made is None:
+            if answer is None:
                 continue
-            while not ray.wait([made], timeout=wait.left())[0]:
+            while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
             try:
-                answers[-1] = ray.get(made)
+                answers[-1] = ray.get(answer)
             except LOST_ERRORS as error:
                 membership.take_out(remote, error, incarnation)
                 membership.check_coordinator()
@@ -340,16 +343,16 @@ class ReplayBuffer:
     # Simulators in the shards.
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Starts function(local, shard, *arguments) in every shard, beside its other calls; returns
-        a reference of Ray for each result. A shard runs 16 at a time, and others after these.
-        `local` is the in-process buffer of the shard: its appends stay there. `local.capsule` is
-        for C++ and `local.share` for other processes; both are missing if the rate limiter holds
-        writers. Calls of `local` raise Closed when the buffer is closed. A restarted shard does not
-        run the function again: call `run` again.
+        """Starts function(local, shard, *arguments) in every shard, beside the shard's other calls;
+        returns a reference of Ray for each result. A shard runs 16 functions at a time, and further
+        ones after them. `local` is the in-process buffer of the shard: its appends stay there.
+        `local.capsule` is for C++ and `local.share` for other processes; both are missing if the rate
+        limiter holds writers. Calls of `local` raise Closed when the buffer is closed. A restarted
+        shard does not run the function again: call `run` again.
         """
         self._process.membership.check_open()
-        started = [one.run.options(concurrency_group=RUN) for one in self._actors]
-        return [one.remote(function, arguments) for one in started]
+        calls = [actor.run.options(concurrency_group=RUN) for actor in self._actors]
+        return [call.remote(function, arguments) for call in calls]
 
     # The buffer as a whole.
 
@@ -359,20 +362,21 @@ class ReplayBuffer:
         return len(self._process.membership.alive())
 
     def __len__(self) -> int:
-        return sum(one for one in self._call_all("size") if one)
+        return sum(size for size in self._call_all("size") if size)
 
     def stats(self) -> dict[str, Any]:
-        """Sums of the shards' stats, those of the coordinator, and of this process; `shards` has
-        each one's, None of one that is lost. Waits are those within the shards, not those of writers
-        and samplers elsewhere. docs/scale.md describes what is counted of losses."""
+        """Sums of the shards' stats, and the numbers of the coordinator, among them those that all
+        processes have reported. `shards` has the stats of each shard, None for a lost one. Waits
+        are those within the shards, not those of writers and samplers in other processes.
+        docs/scale.md describes how losses are counted."""
         shards = self._call_all("stats")
         self._process.membership.report()
         coordinator = get_answer(self._coordinator.stats.remote())
-        there = [one for one in shards if one is not None]
-        sums = sums_of(there)
-        if there:
+        alive = [stats for stats in shards if stats is not None]
+        sums = sums_of(alive)
+        if alive:
             sums["samples_per_insert"] = sums["sampled_items"] / max(1, sums["committed_steps"])
-        return {**sums, **coordinator, "shards": shards, "shards_alive": len(there)}
+        return {**sums, **coordinator, "shards": shards, "shards_alive": len(alive)}
 
     def save(
         self,
@@ -385,30 +389,31 @@ class ReplayBuffer:
         timeout: float | None = None,
     ) -> int:
         """Saves every shard, while writers append and learners sample, and then a manifest that
-        names one checkpoint of each; returns its number. `directory` is one that all nodes see. A
-        load restores all checkpoints that the newest complete manifest names. After a save, a
-        restarted shard begins with its newest checkpoint there. RuntimeError if a shard is
-        lost meanwhile: the manifest before stays the newest."""
+        names one checkpoint of each; returns the manifest's number. All nodes have to see
+        `directory`. A load restores all checkpoints that the newest complete manifest names. After a
+        save, a restarted shard begins with its newest checkpoint there. RuntimeError if a shard is
+        lost before or meanwhile: the manifest before stays the newest."""
         where = os.path.abspath(os.fspath(directory))
         if not 1 <= keep <= 1000:
             raise ValueError(f"save: keep is {keep!r}; allowed: 1 to 1000")
         os.makedirs(where, exist_ok=True)
-        gone = [one.index for one in self._process.membership.remotes if not one.alive]
-        if gone:
+        lost = [remote.index for remote in self._process.membership.remotes if not remote.alive]
+        if lost:
             raise RuntimeError(
-                f"save: shards {gone} are lost; the checkpoint before stays the newest"
+                f"save: shards {lost} are lost; the checkpoint before stays the newest"
             )
-        # Shards keep all checkpoints from the oldest that one of the kept manifests names.
+        # Each shard keeps its checkpoints from the oldest one on that a kept manifest names.
         oldest = _checkpoint.oldest_named(where, len(self._actors), keep)
         options = {"compression": compression, "incremental": incremental}
-        done = self._call_all("save", where, oldest, options, timeout=timeout)
-        missing = [i for i, one in enumerate(done) if one is None]
-        if missing:
+        results = self._call_all("save", where, oldest, options, timeout=timeout)
+        lost = [i for i, result in enumerate(results) if result is None]
+        if lost:
             raise RuntimeError(
-                f"save: shards {missing} were lost; the checkpoint before stays the newest"
+                f"save: shards {lost} were lost; the checkpoint before stays the newest"
             )
-        saved = _checkpoint.Manifest([one.manifest for one in done], self._spec.description)
-        number = _checkpoint.write(where, saved, attachments, keep)
+        numbers = [result.manifest for result in results]
+        manifest = _checkpoint.Manifest(numbers, self._spec.description)
+        number = _checkpoint.write(where, manifest, attachments, keep)
         get_answer(self._coordinator.saved.remote(where))
         return number
 
@@ -422,17 +427,18 @@ class ReplayBuffer:
         attachments: dict[str, bytes] | None = None,
         **options: Any,
     ) -> ReplayBuffer:
-        """A buffer with what `save` saved. The arguments are those of the buffer that was saved;
-        those of the in-process buffers of its shards, but `storage`, come from the checkpoint.
-        ValueError for another schema, capacity, window or number of shards."""
+        """A buffer with what `save` saved. Give the arguments of the buffer that was saved; options
+        of its shards' in-process buffers, but for `storage`, come from the checkpoint. attachments:
+        a dict to which the saved ones are added. ValueError for another schema, capacity, window or
+        number of shards."""
         where = os.path.abspath(os.fspath(directory))
-        found: dict[str, bytes] = {}
-        saved = _checkpoint.read(where, found)
-        saved.check(describe(schema, capacity_steps, options.get("window")), shards)
-        made = ReplayBuffer(schema, capacity_steps, shards=shards, _load=where, **options)
+        saved_attachments: dict[str, bytes] = {}
+        manifest = _checkpoint.read(where, saved_attachments)
+        manifest.check(describe(schema, capacity_steps, options.get("window")), shards)
+        replay = ReplayBuffer(schema, capacity_steps, shards=shards, _load=where, **options)
         if attachments is not None:
-            attachments.update(found)
-        return made
+            attachments.update(saved_attachments)
+        return replay
 
     @property
     def closed(self) -> bool:
@@ -446,13 +452,10 @@ class ReplayBuffer:
             return
         membership.end()
         try:
-            ended = [
-                self._coordinator.close.remote(),
-                *(one.close.remote() for one in self._actors),
-            ]
-            ray.wait(ended, num_returns=len(ended), timeout=2.0)
-            # Processes that ask in this time learn that the buffer is closed; later the actors are
-            # gone.
+            calls = [actor.close.remote() for actor in (self._coordinator, *self._actors)]
+            ray.wait(calls, num_returns=len(calls), timeout=2.0)
+            # Other processes that call in this time are told that the buffer is closed; afterwards
+            # there are no actors to tell them.
             time.sleep(0.1)
         finally:
             for actor in (*self._actors, self._coordinator):
@@ -466,33 +469,32 @@ class ReplayBuffer:
 
 
 def _hash(fields: dict[str, Any]) -> bytes:
-    """A hash of the values, whether they come as lists, arrays or tensors."""
-    made = hashlib.blake2b()
+    """A hash of fields, whose values may be lists, arrays or tensors."""
+    digest = hashlib.blake2b()
     for name, value in sorted(fields.items()):
         on_host = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-        made.update(f"{name} {on_host.dtype} {on_host.shape} ".encode() + on_host.tobytes())
-    return made.digest()
+        digest.update(f"{name} {on_host.dtype} {on_host.shape} ".encode() + on_host.tobytes())
+    return digest.digest()
 
 
 def _handle(
-    spec: Spec, coordinator: Any, actors: Sequence[Any], given: Sequence[int]
+    spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
 ) -> ReplayBuffer:
-    made = ReplayBuffer.__new__(ReplayBuffer)
-    made._set_up(spec, coordinator, actors, given)
-    return made
+    replay = ReplayBuffer.__new__(ReplayBuffer)
+    replay._set_up(spec, coordinator, actors, incarnations)
+    return replay
 
 
 def attach(name: str) -> ReplayBuffer:
     """A handle to the buffer of this name, from any job of the cluster; `ray.shutdown` closes the
-    handles of its process, not the buffer. ValueError if there is none."""
+    handles of its process, not the buffer. ValueError if there is no buffer of this name."""
     try:
         coordinator = ray.get_actor(f"{name}.coordinator", namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(f"reprise.ray.attach: there is no buffer of the name {name!r}") from error
-    spec, given = get_answer(coordinator.spec.remote()), get_answer(
-        coordinator.incarnations.remote()
-    )
+    spec = get_answer(coordinator.spec.remote())
+    incarnations = get_answer(coordinator.incarnations.remote())
     actors = [
         ray.get_actor(f"{name}.shard-{i}", namespace=NAMESPACE) for i in range(len(spec.capacities))
     ]
-    return _handle(spec, coordinator, actors, given)
+    return _handle(spec, coordinator, actors, incarnations)

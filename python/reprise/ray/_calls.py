@@ -1,8 +1,8 @@
 """Calls of shards, over a connection to a shard of the same node or by Ray.
 
-A connection (`reprise.ShardConnection`) costs both ends tens of microseconds for a call, without
-the GIL; a call of Ray costs hundreds. A connection may break at any moment: the call is then made
-by Ray, with the same bytes, so the shard works on it only once.
+A call over a connection (`reprise.ShardConnection`) costs both ends tens of microseconds, without
+the GIL; a call of Ray costs hundreds. If a connection breaks, its calls are made again by Ray with
+the same bytes, by which the shard knows a call that it has worked on already.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ CONNECTION_WAIT_SECONDS = 0.001
 
 
 def is_store_full(error: BaseException) -> bool:
-    """Whether the object store had no room for the arguments or the answer of a call. It gets room
-    as other answers are read."""
-    full = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
-    return isinstance(error, full) or isinstance(getattr(error, "cause", None), full)
+    """Whether the object store had no room for the arguments or the answer of a call. There is room
+    again once other answers are read."""
+    errors = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
+    return isinstance(error, errors) or isinstance(getattr(error, "cause", None), errors)
 
 
 class Request:
     """A call to a shard, which is made again with the same bytes until there is an answer, or the
-    shard is taken out. `by_ray` makes it by Ray."""
+    shard is taken out. `by_ray` makes the call by Ray."""
 
     def __init__(
         self, membership: Membership, remote: Remote, payload: Any, by_ray: Callable[[], Any]
@@ -44,23 +44,23 @@ class Request:
         self.incarnation = remote.info.incarnation
         self._by_ray = by_ray
         self.calls: list[Any] = []  # Calls of Ray that may still be answered.
-        self.connection: Any = None  # The one that sent the request, until it breaks.
+        self.connection: Any = None  # The one that sent the request, until it answers or breaks.
         self.number = 0  # The request's number on that connection.
         self.attempts = 0
-        self._sent = 0.0  # When the last attempt began.
+        self._sent_at = 0.0  # When the last attempt began.
 
     def send(self, connection: Any, number: int) -> None:
-        self._begin()
+        self._begin_attempt()
         self.connection, self.number = connection, number
         connection.ask(number, self.payload)
 
-    def _begin(self) -> None:
+    def _begin_attempt(self) -> None:
         self.attempts += 1
-        self._sent = time.monotonic()
+        self._sent_at = time.monotonic()
 
     def call(self) -> BaseException | None:
-        """Calls the shard by Ray. Returns the error if it is lost."""
-        self._begin()
+        """Calls the shard by Ray. Returns the error if the shard is lost."""
+        self._begin_attempt()
         try:
             self.calls.append(self._by_ray())
         except LOST_ERRORS as error:
@@ -73,21 +73,21 @@ class Request:
         return None
 
     def on_store_full(self) -> None:
-        """The object store had no room for the arguments, or for the answer to a call."""
+        """Takes back the attempt, for which the object store had no room: the shard may be well."""
         self.membership.count("full_object_store")
         self.attempts -= 1
-        self._sent = time.monotonic()
+        self._sent_at = time.monotonic()
 
     def drop_connection(self) -> None:
-        """Drops the connection, and the attempt from their count, because the shard may be well."""
+        """Drops a connection that broke, and takes back the attempt: the shard may be well."""
         self.connection = None
         self.attempts -= 1
 
     def retry(
         self, ask: Callable[[Any], None], give_up: Callable[[Any, BaseException], None]
     ) -> None:
-        """Asks again if nothing is under way, or if the answer is late."""
-        waited = time.monotonic() - self._sent
+        """Asks again if no attempt is under way or the answer is late; gives up after ATTEMPTS."""
+        waited = time.monotonic() - self._sent_at
         if not (self.calls or self.connection):
             if waited > SLICE_SECONDS:
                 ask(self)
@@ -110,22 +110,25 @@ class Calls:
     def __init__(self, membership: Membership, direct: bool = True) -> None:
         self._membership = membership
         self._direct = direct and os.environ.get("REPRISE_RAY_DIRECT", "1") != "0"
-        # The incarnation of each shard, and the connection to that, or None without a working one.
+        # By shard: an incarnation, and the connection to it, or None if there is no working one.
         self._connections: dict[int, tuple[int, Any]] = {}
         self._numbers = itertools.count(1)
 
     def _connection_to(self, remote: Remote) -> Any:
-        known = remote.info.incarnation
-        of, connection = self._connections.get(remote.index, (0, None))
-        if known and of != known and self._direct:
-            connection = connect_to(self._membership.spec.address(remote.index, known))
+        """A connection to the newest known incarnation, or None; tries once for each incarnation."""
+        newest = remote.info.incarnation
+        connected_to, connection = self._connections.get(remote.index, (0, None))
+        if newest and connected_to != newest and self._direct:
+            connection = connect_to(self._membership.spec.address(remote.index, newest))
         elif connection is not None and connection.closed:
             connection = None
-        self._connections[remote.index] = known, connection
+        self._connections[remote.index] = newest, connection
         return connection
 
     def connections(self) -> list[Any]:
-        return [one for _, one in self._connections.values() if one is not None]
+        return [
+            connection for _, connection in self._connections.values() if connection is not None
+        ]
 
     def ask(self, request: Request) -> BaseException | None:
         """Sends a request. Returns the error if the shard is lost."""
@@ -137,9 +140,9 @@ class Calls:
 
     def collect(self, requests: Sequence[RequestT], wait: Wait) -> list[tuple[RequestT, Any]]:
         """The answers to these requests that come within a moment: their bytes, or errors of Ray."""
-        direct = {one.number: one for one in requests if one.connection is not None}
-        connections = {one.connection for one in direct.values()}
-        calls = {call: one for one in requests for call in one.calls}
+        direct = {request.number: request for request in requests if request.connection is not None}
+        connections = {request.connection for request in direct.values()}
+        calls = {call: request for request in requests for call in request.calls}
         if connections:
             reprise.ShardConnection.wait(
                 connections, CONNECTION_WAIT_SECONDS if calls else wait.left()
@@ -158,9 +161,9 @@ class Calls:
                 for request in direct.values():
                     if request.connection is connection:
                         request.drop_connection()
-        return answers + (
-            _collect_ray_answers(calls, 0.0 if connections else wait.left()) if calls else []
-        )
+        if calls:
+            answers += _collect_ray_answers(calls, 0.0 if connections else wait.left())
+        return answers
 
 
 def _collect_ray_answers(calls: dict[Any, RequestT], seconds: float) -> list[tuple[RequestT, Any]]:

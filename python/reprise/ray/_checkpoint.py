@@ -23,9 +23,10 @@ def shard_directory(directory: str, shard: int) -> str:
 
 
 def _number(name: str, kind: str = "all") -> int:
-    """The number in a manifest's name, of all shards ("all") or one ("manifest"); else 0."""
-    found = re.fullmatch(rf"{kind}-(\d{{20}})", name)
-    return int(found.group(1)) if found else 0
+    """The number in the name of a manifest of all shards (kind "all") or of one shard ("manifest");
+    0 for other names."""
+    match = re.fullmatch(rf"{kind}-(\d{{20}})", name)
+    return int(match.group(1)) if match else 0
 
 
 def _sync(path: str) -> None:
@@ -37,7 +38,7 @@ def _sync(path: str) -> None:
 
 
 class Manifest(NamedTuple):
-    """The checkpoint of each shard that belongs to a checkpoint of all, and the buffer's
+    """A checkpoint of all shards: the number of each shard's own checkpoint, and the buffer's
     description."""
 
     shards: list[int]
@@ -65,34 +66,34 @@ def write(directory: str, saved: Manifest, attachments: dict[str, Any], keep: in
     }
     head = json.dumps(body).encode() + b"\n"
     whole = head + b"".join(value for _, value in data)
-    made = os.path.join(directory, f"{uuid.uuid4().hex}.tmp")
-    with open(made, "wb") as file:
+    temporary = os.path.join(directory, f"{uuid.uuid4().hex}.tmp")
+    with open(temporary, "wb") as file:
         file.write(b"%08x\n" % zlib.crc32(whole) + whole)
-    _sync(made)
+    _sync(temporary)
     while True:
         number = max([0, *(_number(name) for name in os.listdir(directory))]) + 1
         try:
-            os.link(made, os.path.join(directory, f"all-{number:020}"))
+            os.link(temporary, os.path.join(directory, f"all-{number:020}"))
             break
         except FileExistsError:
             continue  # Another process saved just now.
-    os.unlink(made)
+    os.unlink(temporary)
     _sync(directory)
-    old = sorted(_number(one) for one in os.listdir(directory) if _number(one))[:-keep]
-    for one in old:
+    for path in reversed(_manifests(directory)[keep:]):
         with contextlib.suppress(FileNotFoundError):  # Another process removed it.
-            os.unlink(os.path.join(directory, f"all-{one:020}"))
+            os.unlink(path)
     return number
 
 
 def _manifests(directory: str) -> list[str]:
     """The paths of all manifests, newest first."""
     numbers = sorted((_number(name) for name in os.listdir(directory)), reverse=True)
-    return [os.path.join(directory, f"all-{one:020}") for one in numbers if one]
+    return [os.path.join(directory, f"all-{number:020}") for number in numbers if number]
 
 
 def _parse(path: str) -> tuple[dict[str, Any], bytes]:
-    """Reads a manifest and the attachments that follow it. OSError, ValueError, KeyError."""
+    """Reads a manifest and the attachments that follow it. OSError if the file cannot be read,
+    ValueError or KeyError if it is no whole manifest."""
     with open(path, "rb") as file:
         checksum, whole = file.readline(), file.read()
     if checksum != b"%08x\n" % zlib.crc32(whole):
@@ -105,52 +106,54 @@ def _parse(path: str) -> tuple[dict[str, Any], bytes]:
 
 
 def read(directory: str, attachments: dict[str, bytes] | None = None) -> Manifest:
-    """Reads the newest manifest that is whole. Damaged ones are skipped."""
+    """Reads the newest manifest that is whole, and its attachments into the dict if one is given.
+    Damaged manifests are skipped."""
     try:
         paths = _manifests(directory)
     except OSError as error:
         raise FileNotFoundError(
             f"reprise.ray.ReplayBuffer.load: {directory} cannot be read: {error.strerror}"
         ) from error
-    wrong = ""
+    newest_error = ""
     for path in paths:
         try:
             body, rest = _parse(path)
         except (OSError, ValueError, KeyError) as error:
-            wrong = wrong or f"{path}: {error}"
+            newest_error = newest_error or f"{path}: {error}"
             continue
         if attachments is not None:
             for label, size in body["attachments"]:
                 attachments[label], rest = rest[:size], rest[size:]
-        return Manifest([int(one) for one in body["shards"]], body.get("buffer", {}))
+        return Manifest([int(number) for number in body["shards"]], body.get("buffer", {}))
     raise ValueError(
         f"reprise.ray.ReplayBuffer.load: {directory} has no whole checkpoint of all shards"
-        + (f"; the newest: {wrong}" if wrong else "")
+        + (f"; the newest: {newest_error}" if newest_error else "")
     )
 
 
 def oldest_named(directory: str, shards: int, keep: int) -> list[int]:
-    """The oldest checkpoint of each shard that the newest `keep` whole manifests name; 0 if there
+    """For each shard its oldest checkpoint that the newest `keep` whole manifests name; 0 if there
     is no manifest."""
     named: list[list[int]] = []
     for path in _manifests(directory):
         try:
-            found = [int(one) for one in _parse(path)[0]["shards"]]
+            checkpoints = [int(number) for number in _parse(path)[0]["shards"]]
         except (OSError, ValueError, KeyError):
             continue
-        if len(found) == shards and len(named) < keep:
-            named.append(found)
+        if len(checkpoints) == shards and len(named) < keep:
+            named.append(checkpoints)
     return [min(numbers) for numbers in zip(*named)] if named else [0] * shards
 
 
 def keep_count(directory: str, oldest: int) -> int:
-    """How many checkpoints a shard has to keep, so that a save removes none from `oldest` on. This
-    counts checkpoints that no manifest names too, which a save that ended early may have left."""
+    """How many checkpoints a shard has to keep so that its next save removes none from number
+    `oldest` on: these and the new one. Some of them may be named by no manifest, because a save of
+    all shards ended early."""
     try:
-        found = [_number(name, "manifest") for name in os.listdir(directory)]
+        numbers = [_number(name, "manifest") for name in os.listdir(directory)]
     except FileNotFoundError:
         return 1
-    return 1 + sum(max(1, oldest) <= one for one in found)
+    return 1 + sum(number >= max(1, oldest) for number in numbers)
 
 
 @contextlib.contextmanager
@@ -170,8 +173,8 @@ def _view_up_to(directory: str, manifest: int) -> Iterator[str]:
 
 
 def load_shard(directory: str, shard: int, newest: bool, storage: Any) -> reprise.ReplayBuffer:
-    """Loads a shard: its `newest` checkpoint, or the one that the newest manifest of all names.
-    `storage`: where its steps go, which no checkpoint says."""
+    """Loads a shard: its `newest` checkpoint, or the one that the newest manifest of all shards
+    names. `storage`: where the shard's steps go, which no checkpoint says."""
     where = shard_directory(directory, shard)
     if newest:
         return reprise.ReplayBuffer.load(where, storage=storage).buffer

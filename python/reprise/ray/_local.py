@@ -1,4 +1,4 @@
-"""The buffer that `run` gives to the user's function. Its writers wait for the rate limiter."""
+"""The buffer that `run` gives to the user's function, whose writers wait for the rate limiter."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PAUSE_SECONDS = 0.005  # Between two requests for credit.
 
 
 def _rows(given: Any) -> int:
-    """The number of rows of an array or a list; 1 for what has none, which the append refuses."""
+    """The number of rows of an array or a list; 1 for a value without rows, which the append
+    refuses."""
     return len(given) if hasattr(given, "__len__") else 1
 
 
 class LocalWriter:
-    """A writer that takes credit of the rate limiter before it appends, for each step that it
-    records."""
+    """A writer that takes credit from the rate limiter for each step before it appends the step."""
 
     def __init__(self, writer: Any, local: Local, timeout: float | None) -> None:
         self._writer, self._local, self._timeout = writer, local, timeout
@@ -52,19 +52,19 @@ class LocalWriter:
         if self._environments is not None:
             ids = fields.get("env_ids")
             chosen = set(range(len(self._environments)) if ids is None else np.ravel(ids).tolist())
-            # The row of a reset, before which no episode is open, is no step.
-            steps = sum(e in chosen and one.in_episode for e, one in enumerate(self._environments))
+            # A row of an environment without an open episode is a reset, and no step.
+            steps = sum(e in chosen and w.in_episode for e, w in enumerate(self._environments))
         self._append("append", steps, fields)
 
     def append_transition(self, **fields: Any) -> None:
         self._append("append_transition", 1, fields)
 
     def append_transitions(self, **fields: Any) -> None:
-        rows, before = _rows(fields.get("end")), self._places()
+        rows, places_before = _rows(fields.get("end")), self._places()
         self._append("append_transitions", rows, fields)
         if self._environments is not None:
-            # The row of a reset is no step: what it took is left for the next append.
-            self._credit += rows - sum(a != b for a, b in zip(before, self._places()))
+            # A row that is a reset recorded no step: its credit is left for the next append.
+            self._credit += rows - sum(a != b for a, b in zip(places_before, self._places()))
 
     def append_episode(self, **fields: Any) -> None:
         steps = next((_rows(fields[name]) for name in self._local.per_step if name in fields), 1)
@@ -72,7 +72,7 @@ class LocalWriter:
 
     def _places(self) -> list[tuple[int, int]]:
         """The episode of each environment and its steps, which change with each step recorded."""
-        return [(one.episode_id, one.episode_steps) for one in self._environments or ()]
+        return [(writer.episode_id, writer.episode_steps) for writer in self._environments or ()]
 
     def _append(self, call: str, steps: int, fields: dict[str, Any]) -> None:
         """Takes credit for `steps` steps, and appends. If the append fails, the writer keeps the
@@ -90,8 +90,8 @@ class LocalWriter:
 
 
 class Local:
-    """An in-process buffer whose writers wait for the rate limiter over all shards. All other calls
-    go to the buffer, but those by which writers would bypass the rate limiter."""
+    """An in-process buffer whose writers wait for the rate limiter over all shards. It passes other
+    calls on to the buffer, and refuses those by which writers would bypass the rate limiter."""
 
     def __init__(
         self,
@@ -102,10 +102,11 @@ class Local:
     ) -> None:
         self.replay, self.block = replay, spec.shipment_steps
         self.take_credit, self.return_credit = take_credit, return_credit
-        self._lock = threading.Lock()  # Guards _credit, and is held while more is asked for.
-        self._credit = 0  # Less than a block that no writer has taken yet.
+        self._lock = threading.Lock()  # Guards _credit, and is held while more credit is asked for.
+        self._credit = 0  # Credit that no writer has taken yet, at most a block.
+        # The fields of which an episode always has one row for each step.
         roles = (reprise.Role.OBSERVATION, reprise.Role.RECURRENT_STATE, reprise.Role.VERSION)
-        self.per_step = [one.name for one in spec.schema.fields if one.role not in roles]
+        self.per_step = [field.name for field in spec.schema.fields if field.role not in roles]
 
     def __getattr__(self, name: str) -> Any:
         if name in ("capsule", "share"):
@@ -119,7 +120,7 @@ class Local:
         return len(self.replay)
 
     def take(self, most: int) -> int:
-        """Takes credit for up to `most` steps; 0 if there is none now."""
+        """Takes credit for up to `most` steps, and returns for how many; 0 if there is none now."""
         with self._lock:
             if not self._credit and self.take_credit(self.block):
                 self._credit = self.block
@@ -130,8 +131,8 @@ class Local:
     def give_back(self) -> None:
         """Gives back the credit that no writer has taken."""
         with self._lock:
-            self._credit, left = 0, self._credit
-        self.return_credit(left)
+            self._credit, unused = 0, self._credit
+        self.return_credit(unused)
 
     def writer(self, *, timeout: float | None = None) -> LocalWriter:
         return LocalWriter(self.replay.writer(timeout=timeout), self, timeout)
@@ -139,5 +140,5 @@ class Local:
     def vector_writer(
         self, environments: Any, *, timeout: float | None = None, **options: Any
     ) -> LocalWriter:
-        made = self.replay.vector_writer(environments, timeout=timeout, **options)
-        return LocalWriter(made, self, timeout)
+        writers = self.replay.vector_writer(environments, timeout=timeout, **options)
+        return LocalWriter(writers, self, timeout)

@@ -24,7 +24,7 @@ log = logging.getLogger("reprise.ray")
 PROBE_SECONDS = 0.25  # Between two probes of a lost shard.
 UPKEEP_SECONDS = 0.02  # Between two rounds of the upkeep thread.
 REPORT_SECONDS = 0.5  # Between two reports to the coordinator, if counters changed.
-REPEAT_SECONDS = 5.0  # Between two equal reports, which a restarted coordinator needs.
+REPEAT_SECONDS = 5.0  # Between two equal reports: a coordinator restarted meanwhile needs them.
 LOST_ERRORS = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
@@ -66,7 +66,7 @@ class Membership:
         self, spec: Spec, coordinator: Any, actors: Sequence[Any], incarnations: Sequence[int]
     ) -> None:
         self.spec, self.coordinator = spec, coordinator
-        # Name this process: `client` at the coordinator, `number` at shards.
+        # Two names of this process: `client` for the coordinator, `number` for shards.
         self.client = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.number = int.from_bytes(os.urandom(8), "little")
         self.remotes = [
@@ -77,13 +77,14 @@ class Membership:
         self.closed = False
         self.counts = Counts()  # The rate limiter's newest counts, for a restarted coordinator.
         self.counters: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
-        # Threads take no other lock while they hold this one: sessions are told of losses with
-        # `lock` held, and count with their own lock held.
+        # A thread that holds this lock takes no other one. Counters have a lock of their own,
+        # because threads count with a session's lock held, and call sessions with `lock` held.
         self._count_lock = threading.Lock()
+        # Called with the index of a lost shard, and whether it was restarted.
         self.on_loss: list[weakref.WeakMethod[Callable[[int, bool], None]]] = []
+        # Called in each round of the upkeep thread.
         self.upkeep: list[weakref.WeakMethod[Callable[[], None]]] = []
-        # For each shard and incarnation that was found gone, its committed steps as far as known. A
-        # restarted coordinator gets these too, with the counters.
+        # For each shard and incarnation that was found gone, its committed steps as far as known.
         self.losses: dict[tuple[int, int], int] = {}
         self._ended = threading.Event()
         threading.Thread(target=self._run_upkeep, daemon=True, name="reprise.ray upkeep").start()
@@ -97,11 +98,11 @@ class Membership:
             raise reprise.Closed(f"{self.spec.name} is closed")
 
     def alive(self) -> list[Remote]:
-        return [one for one in self.remotes if one.alive]
+        return [remote for remote in self.remotes if remote.alive]
 
     def incarnations(self) -> list[int]:
         """The newest known incarnation of each shard; 0 if none is known."""
-        return [one.info.incarnation or one.given_incarnation for one in self.remotes]
+        return [remote.info.incarnation or remote.given_incarnation for remote in self.remotes]
 
     def update_info(self, info: ShardInfo) -> bool:
         """Stores what an answer says about its shard. Returns False if the answer comes from an
@@ -123,26 +124,27 @@ class Membership:
         """Marks a shard as lost. `incarnation`: the one that was known when the request was
         sent."""
         with self.lock:
-            # The loss of an earlier incarnation was recorded when its successor answered, so only
-            # the current one is taken out here.
+            # Only the current incarnation is taken out: the loss of an earlier one was recorded
+            # when its successor answered.
             if remote.alive and incarnation == remote.info.incarnation:
                 remote.alive = False
                 remote.probe, remote.probed_at = None, time.monotonic()
                 self._mark_lost(remote, str(error).strip().split("\n")[0] or type(error).__name__)
 
     def _mark_lost(self, remote: Remote, why: str, restarted: bool = False) -> None:
-        # Before the shard's first answer the incarnation is the one that this process was given:
-        # a successor that may exist by now is not lost.
+        """Records the loss of a shard's incarnation, and tells the sessions."""
+        # Before the shard's first answer the lost incarnation is the one that this process was
+        # given: a successor may exist by now, which is not lost.
         lost = remote.index, remote.info.incarnation or remote.given_incarnation
         if lost not in self.losses:
             self.losses[lost] = remote.info.committed
             log.warning("%s: shard %d is lost: %s", self.spec.name, remote.index, why)
             self.report()
-        # Sessions are told even if this incarnation was lost before and came back, because the
-        # requests that it got since are void.
-        self.on_loss = [one for one in self.on_loss if one() is not None]
-        for one in self.on_loss:
-            on_loss = one()
+        # Sessions are told even if this incarnation was lost before and came back, because no
+        # answer comes to the requests that it got since.
+        self.on_loss = [reference for reference in self.on_loss if reference() is not None]
+        for reference in self.on_loss:
+            on_loss = reference()
             if on_loss is not None:
                 on_loss(remote.index, restarted)
 
@@ -167,7 +169,7 @@ class Membership:
                 remote.probe = None
 
     def check_coordinator(self) -> None:
-        """Finds out whether another process closed the buffer, which ends the actors, the
+        """Finds out whether another process has closed the buffer, which ends the actors, the
         coordinator last."""
         try:
             closed = ray.get(self.coordinator.is_closed.remote(), timeout=self.spec.answer_timeout)
@@ -178,27 +180,27 @@ class Membership:
         self.closed = self.closed or closed
 
     def _run_upkeep(self) -> None:
-        reported = 0.0
-        sent: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
+        reported_at = 0.0
+        reported: dict[str, int] = dict.fromkeys(CLIENT_COUNTERS, 0)
         while not self._ended.wait(UPKEEP_SECONDS):
             if not ray.is_initialized():
                 self.end()  # After another ray.init the buffer has to be attached anew.
                 return
             try:
                 self._probe()
-                for one in list(self.upkeep):
-                    do = one()
-                    if do is not None:
-                        do()
+                for reference in list(self.upkeep):
+                    work = reference()
+                    if work is not None:
+                        work()
                     else:
-                        self.upkeep.remove(one)
-                    del do
+                        self.upkeep.remove(reference)
+                    del work  # So that it keeps no session alive until the next round.
                 # Counts are sent again and again, because a restarted coordinator needs them.
-                news = self.counters != sent or self.counts.changes
-                since = time.monotonic() - reported
-                if since > (REPORT_SECONDS if news else REPEAT_SECONDS):
-                    reported, sent = time.monotonic(), dict(self.counters)
-                    if news or self.losses or any(sent.values()):
+                is_due_soon = self.counters != reported or self.counts.changes
+                since = time.monotonic() - reported_at
+                if since > (REPORT_SECONDS if is_due_soon else REPEAT_SECONDS):
+                    reported_at, reported = time.monotonic(), dict(self.counters)
+                    if is_due_soon or self.losses or any(reported.values()):
                         self.report()
             except (reprise.Closed, TimeoutError, ray.exceptions.RayError):
                 continue  # The next round tries again; callers see the error in their own calls.
@@ -206,9 +208,10 @@ class Membership:
                 log.exception("%s: upkeep", self.spec.name)
 
     def report(self) -> None:
-        losses = [(*one, committed) for one, committed in tuple(self.losses.items())]
+        losses = [(*lost, committed) for lost, committed in tuple(self.losses.items())]
         self.coordinator.report.remote(self.client, dict(self.counters), self.counts, losses)
 
     def end(self) -> None:
+        """Marks the buffer as closed for this process, and ends the upkeep thread."""
         self.closed = True
         self._ended.set()

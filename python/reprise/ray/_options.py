@@ -18,17 +18,15 @@ from ._waiting import is_number
 # Ray's namespace of the actors' names, so that other jobs of the cluster find them.
 NAMESPACE = "reprise"
 CHUNK_STEPS = 64  # The smallest chunk that a buffer chooses by itself.
-SHIPMENT_STEPS = (
-    1024  # Calls are then rare, and a fast simulator still ships every few milliseconds.
-)
+SHIPMENT_STEPS = 1024  # Calls are rare then, but a fast simulator ships every few milliseconds.
 
 # Calls of the in-process buffer that the sharded buffer does not have, and why.
 UNSUPPORTED_CALLS = {
     "episodes": "ids of episodes are those of one shard; use item_keys",
-    "gather": "a batch has what it needs of its items; another one has the rest",
-    "update": "fields do not change, as a schema with a mutable column is refused",
+    "gather": "shards send rows only with the draws of a batch; draw another batch",
+    "update": "fields do not change, because a schema with a mutable column is refused",
     "selector": "calls name a selector by its place; totals and priorities of items would change "
-    "while others are asked, and batches report probabilities over all shards",
+    "while other shards are asked, and batches report probabilities over all shards",
     **dict.fromkeys(
         ("clear", "restore"),
         "other processes would draw from some shards before and from others after it; make another "
@@ -37,17 +35,18 @@ UNSUPPORTED_CALLS = {
     "set_samples_per_insert": "what earlier steps were worth would be lost with the coordinator",
     "capsule": "C++ threads append within a process; run(function) hands each shard's to a function",
 }
-# Options of in-process buffers without a meaning here: the value that is allowed, and why.
+# Options of in-process buffers without a meaning here: the value that is allowed, and why no other.
 REFUSED_OPTIONS = {
     "max_times_sampled": (0, "a draw that is made again after a fault would count twice"),
     "episode_index": (False, "ids of episodes are those of one shard; update by item_keys"),
     "key_tag": (None, "each shard has a tag of its own"),
 }
+# Draws of in-process samplers that are refused, and why, behind "draws is ...".
 REFUSED_DRAWS = {
     "without_replacement": ", and the totals of all shards would have to stand still meanwhile",
     "epoch": ", and what a lost shard had left of a pass could not be given to another",
 }
-# Options of in-process samplers without a meaning here: the value that is allowed, and why.
+# Options of in-process samplers without a meaning here, as REFUSED_OPTIONS.
 REFUSED_SAMPLER_OPTIONS = {
     "gather": (True, "rows come with the answer that names them"),
     "resume": (None, "batches depend on when shards answer"),
@@ -56,6 +55,7 @@ REFUSED_SAMPLER_OPTIONS = {
 
 
 def refuse_options(call: str, given: Mapping[str, Any]) -> None:
+    """TypeError or ValueError for options of an in-process sampler that have no meaning here."""
     for name, value in given.items():
         if name not in REFUSED_SAMPLER_OPTIONS:
             raise TypeError(f"{call}: got an unexpected keyword argument {name!r}")
@@ -65,7 +65,7 @@ def refuse_options(call: str, given: Mapping[str, Any]) -> None:
 
 
 def describe(schema: reprise.Schema, capacity_steps: int, window: Any) -> dict[str, str]:
-    """Descriptions of what has to be equal in a checkpoint and in the buffer that loads it."""
+    """Texts by name, which have to be equal in a checkpoint and in the buffer that loads it."""
     return {
         "schema": ", ".join(map(repr, schema.fields)),
         "capacity_steps": str(capacity_steps),
@@ -112,14 +112,15 @@ class Spec:
         the steps of one append; the error of a ratio may exceed its bound by one shipment."""
         if not self.rate_limiter_holds_writers:
             return SHIPMENT_STEPS
-        free = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
-        return max(1, min(SHIPMENT_STEPS, int(free / 4)))
+        # A shipment takes its credit at once, and other writers need some: a quarter of all.
+        allowed = self.rate_limiter.error_buffer / self.rate_limiter.samples_per_insert
+        return max(1, min(SHIPMENT_STEPS, int(allowed / 4)))
 
     @property
     def longest_run(self) -> int:
         """An episode continues in another shard after this many steps, if its shard has more steps
-        of the writer than others. The steps of one writer in two shards differ by at most twice
-        this number, and so do their ages."""
+        of the writer than others. The steps of one writer in two shards differ by at most twice this
+        number, and so do their ages: a 16th of a shard, but at least a chunk and a window."""
         return max(CHUNK_STEPS, self.window_steps, min(self.capacities) // 16)
 
     @property
@@ -128,14 +129,14 @@ class Spec:
         return self.answer_timeout / 5
 
     def address(self, shard: int, incarnation: int) -> str:
-        """The address at which a shard serves processes of its node, an abstract socket. It depends
-        on the node, so tests with several nodes on one machine use Ray between the nodes."""
-        of = f"{ray.get_runtime_context().get_node_id()} {self.name} {shard} {incarnation}"
-        return f"@reprise-{hashlib.blake2b(of.encode(), digest_size=24).hexdigest()}"
+        """The address at which a shard serves processes of its node, an abstract socket. It has the
+        node in it, so that nodes on one machine, as in tests, are as far apart as on several."""
+        name = f"{ray.get_runtime_context().get_node_id()} {self.name} {shard} {incarnation}"
+        return f"@reprise-{hashlib.blake2b(name.encode(), digest_size=24).hexdigest()}"
 
     def buffer(self, shard: int, **changed: Any) -> reprise.ReplayBuffer:
-        """The in-process buffer of a shard. It has no rate limiter, because rates are held over all
-        shards."""
+        """Makes the in-process buffer of a shard, without a rate limiter, because the coordinator's
+        limiter holds the ratio over all shards. `changed`: options in place of the spec's."""
         options = {**self.options, "rate_limiter": reprise.Unlimited(), **changed}
         capacity = options.pop("capacity_steps", self.capacities[shard])
         return reprise.ReplayBuffer(self.schema, capacity, **options)
@@ -143,8 +144,8 @@ class Spec:
 
 def check(option: str, value: Any, fits: Any, allowed: str, reason: str = "") -> None:
     if not fits:
-        given = f"{option} is {value!r}{reason and ', and '}{reason}"
-        raise ValueError(f"reprise.ray.ReplayBuffer: {given}; allowed: {allowed}")
+        refused = f"{option} is {value!r}{reason and ', and '}{reason}"
+        raise ValueError(f"reprise.ray.ReplayBuffer: {refused}; allowed: {allowed}")
 
 
 def check_start(
@@ -161,8 +162,8 @@ def check_start(
     fits = is_integer(shards) and 1 <= shards <= 1024
     check("shards", shards, fits, "an integer from 1 to 1024")
     check("placement", placement, placement in ("learner", "actors"), "'learner', 'actors'")
-    for option, given in seconds.items():
-        check(option, given, is_number(given) and given > 0, "seconds above 0")
+    for option, value in seconds.items():
+        check(option, value, is_number(value) and value > 0, "seconds above 0")
 
 
 def limiter_of(given: Any, capacity_steps: int) -> Any:
@@ -171,8 +172,8 @@ def limiter_of(given: Any, capacity_steps: int) -> Any:
     why = "a queue counts items that wait in one buffer"
     check("rate_limiter", limiter, not isinstance(limiter, reprise.Queue), allowed, why)
     if not isinstance(limiter, (reprise.MinSize, reprise.SampleToInsertRatio, reprise.Unlimited)):
-        given = f"rate_limiter is {limiter!r}"
-        raise TypeError(f"reprise.ray.ReplayBuffer: {given}; allowed: {allowed}")
+        refused = f"rate_limiter is {limiter!r}"
+        raise TypeError(f"reprise.ray.ReplayBuffer: {refused}; allowed: {allowed}")
     # The in-process buffer checks the ranges of the limiter's options.
     trial = reprise.Schema().reward("reward")
     reprise.ReplayBuffer(trial, capacity_steps, rate_limiter=limiter).close()
@@ -181,8 +182,8 @@ def limiter_of(given: Any, capacity_steps: int) -> Any:
 
 def check_draws(draws: str) -> None:
     if draws not in ("stratified", "independent"):
-        given = f"draws is {draws!r}{REFUSED_DRAWS.get(draws, '')}"
-        raise ValueError(f"Sampler.sample: {given}; allowed: 'stratified', 'independent'")
+        refused = f"draws is {draws!r}{REFUSED_DRAWS.get(draws, '')}"
+        raise ValueError(f"Sampler.sample: {refused}; allowed: 'stratified', 'independent'")
 
 
 def spec_of(
@@ -194,26 +195,29 @@ def spec_of(
     answer_timeout: float,
     options: Mapping[str, Any],
 ) -> Spec:
-    given = dict(options)
+    """The checked Spec of a buffer. `options`: those of in-process buffers."""
+    shard_options = dict(options)
     for field in schema.fields:
         why = f"field {field.name!r} is a mutable column, which other processes cannot update"
         fits = field.role != reprise.Role.MUTABLE_COLUMN
         check("schema", schema, fits, "columns that do not change", why)
     for option, (allowed, why) in REFUSED_OPTIONS.items():
-        value = given.get(option, allowed)
+        value = shard_options.get(option, allowed)
         check(option, value, value == allowed, repr(allowed), why)
-    end = getattr(given.get("window"), "end", None)
+    window = shard_options.get("window")
+    fits = getattr(window, "end", None) != "continue"
     why = "the episodes of an environment go to several shards"
-    check("window", given.get("window"), end != "continue", "Sequences of another end", why)
-    limiter = limiter_of(given.pop("rate_limiter", None), capacity_steps)
-    selectors = given.get("selectors") or reprise.Proportional()
-    given["selectors"] = list(selectors) if isinstance(selectors, Sequence) else [selectors]
+    check("window", window, fits, "Sequences of another end", why)
+    limiter = limiter_of(shard_options.pop("rate_limiter", None), capacity_steps)
+    selectors = shard_options.get("selectors") or reprise.Proportional()
+    selectors = list(selectors) if isinstance(selectors, Sequence) else [selectors]
+    shard_options["selectors"] = selectors
     share, rest = divmod(capacity_steps, shards)
     check("capacity_steps", capacity_steps, share > 0, f"at least one for each of {shards} shards")
     spec = Spec(
         name=name,
-        schema=copy.copy(schema),  # The caller may add fields to its own.
-        options=given,
+        schema=copy.copy(schema),  # The caller may add fields to its own schema later.
+        options=shard_options,
         capacities=tuple(share + (i < rest) for i in range(shards)),
         rate_limiter=limiter,
         placement=placement,
@@ -221,13 +225,13 @@ def spec_of(
     )
     # A small buffer with one shard's options is made here, so that the caller sees the error, and
     # not an actor. ReplayShard refuses selectors that need all shards at one moment.
-    small = min(share, max(4096, spec.window_steps))
-    with contextlib.closing(spec.buffer(0, capacity_steps=small, storage=None)) as trial:
+    steps = min(share, max(4096, spec.window_steps))
+    with contextlib.closing(spec.buffer(0, capacity_steps=steps, storage=None)) as trial:
         try:
             reprise.ReplayShard(trial)
         except ValueError as error:
             raise ValueError(
-                f"reprise.ray.ReplayBuffer: selectors is {given['selectors']!r}, and {error}"
+                f"reprise.ray.ReplayBuffer: selectors is {selectors!r}, and {error}"
             ) from error
     return spec
 

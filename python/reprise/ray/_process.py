@@ -22,9 +22,9 @@ class Process:
     ) -> None:
         self.membership = Membership(spec, coordinator, actors, incarnations)
         self.sessions: dict[int, ClientSession] = {}
-        self.writer: Writer | None = None  # That of `append_episode`.
-        # A hash of the episode that `append_episode` recorded and stopped to wait for; else empty.
-        self.waits_for = b""
+        self.episode_writer: Writer | None = None  # The writer of `append_episode`.
+        # A hash of the episode that `append_episode` recorded last, if its wait for a shard raised.
+        self.unfinished_episode = b""
         # Counts writers from a random number, so that writers of different processes begin with
         # different shards.
         self.writers = int.from_bytes(os.urandom(2), "little")
@@ -32,7 +32,7 @@ class Process:
         self.lock = threading.Lock()
 
     def session(self, selector: int, new: bool = False, **options: Any) -> ClientSession:
-        """The newest session of a selector, which also sends updates; `new` makes another."""
+        """The newest session of a selector, which sends the updates for it; `new` makes another."""
         with self.lock:
             if new or selector not in self.sessions:
                 self.sessions[selector] = ClientSession(self.membership, selector, **options)
@@ -63,9 +63,9 @@ def process_of(
 ) -> Process:
     key = (spec.name, coordinator._actor_id.binary())
     with _processes_lock:
-        for known, process in list(_processes.items()):
+        for other, process in list(_processes.items()):
             if process.membership.closed:
-                del _processes[known]
+                del _processes[other]
         if key not in _processes:
             _processes[key] = Process(spec, coordinator, actors, incarnations)
         process = _processes[key]
@@ -82,5 +82,6 @@ class Update:
         self._session = session
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits until the shards have taken this update and all before it. TimeoutError."""
+        """Waits until the shards have taken this update and all earlier ones of this process for
+        the same selector. TimeoutError if that takes longer."""
         self._session.sync(Wait("Update.wait", timeout, lambda: "answers of the shards"))

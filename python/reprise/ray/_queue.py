@@ -1,4 +1,4 @@
-"""Steps that writers of a process have recorded and that shards have not acknowledged."""
+"""The steps that writers of a process have recorded and that no shard has acknowledged yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._membership import Membership
 from ._shard import Shipment
 
 QUEUED_SHIPMENTS = 4  # The most shipments that wait in one queue.
-SHIP_SECONDS = 0.02  # A step waits at most this long for others to be shipped with it.
+SHIP_SECONDS = 0.02  # The longest that a step waits for other steps of its shipment.
 
 
 class Recorder:
@@ -31,16 +31,16 @@ class Recorder:
             first_lane=first,
             longest_run=spec.longest_run,
         )
-        # Held while steps move from the packer into a queue. Appends do not wait for it.
+        # Held while steps move from the packer into a queue. Appends do not take it.
         self.lock = threading.Lock()
-        self.flush = False
-        self.closing = False
+        self.flush = False  # Whether all steps are shipped at once.
+        self.closing = False  # Whether the writer has ended.
         self.failure: BaseException | None = None  # The writer's next call raises it.
         self.queues = [ShipmentQueue(self, lane) for lane in range(len(membership.remotes))]
 
     @property
     def steps(self) -> int:
-        # `shipped_steps` copies a queue, because the shipper's thread may change it meanwhile.
+        """How many steps no shard has acknowledged yet."""
         return int(self.packer.steps) + sum(queue.shipped_steps for queue in self.queues)
 
     @property
@@ -54,24 +54,26 @@ class ShipmentQueue:
 
     def __init__(self, recorder: Recorder, lane: int) -> None:
         self.recorder = recorder
+        # The lane's own shard, and the shard that gets the shipments: another one while that is lost.
         self.home_shard = self.shard = lane
         self.writer_id = (recorder.packer.writer_id + lane) % (1 << 64)
         self.used = False  # Whether a shard may have steps of this writer.
         self.left: set[int] = set()  # Shards that this writer left, and that have to close it.
-        self.shipped: deque[Shipment] = deque()
+        self.shipped: deque[Shipment] = deque()  # Until the shard acknowledges them, oldest first.
         self.in_flight = 0  # How many shipments, from the oldest, the open request carries.
-        # Whether the writer gives up its place at the shard once all is shipped.
+        # Whether the writer gives up its place at the shard once all its steps are shipped.
         self.leaving = False
-        self.closed = False
-        self.taken_at = time.monotonic()
-        self.served_at = 0.0  # When a shard last took a shipment.
-        self.refused_since = 0.0  # When the shard refused the oldest shipment, or 0.
+        self.closed = False  # Whether the last shipment was made.
+        self.taken_at = time.monotonic()  # When the last shipment was made.
+        self.served_at = 0.0  # When a shard last appended a shipment.
+        self.refused_since = 0.0  # When the shard first refused the oldest shipment, or 0.
         self.retry_at = 0.0  # When the refused shipment may be sent again.
-        self.refusal = ""
+        self.refusal = ""  # Why the oldest shipment was refused.
 
     @property
     def shipped_steps(self) -> int:
-        return sum(one.steps for one in tuple(self.shipped))
+        # Sums over a copy, because the shipper's thread may change the queue meanwhile.
+        return sum(shipment.steps for shipment in tuple(self.shipped))
 
     @property
     def empty(self) -> bool:
@@ -82,7 +84,7 @@ class ShipmentQueue:
         return self.closed and not self.shipped and not self.left
 
     def take(self, shipment_steps: int, now: float) -> bool:
-        """Makes a shipment if the lane has enough steps, or if they have waited long enough."""
+        """Makes a shipment if the lane has enough or old enough steps. Returns whether it did."""
         recorder, packer, lane = self.recorder, self.recorder.packer, self.home_shard
         steps = packer.steps_in(lane)
         due = recorder.flush or now - self.taken_at > SHIP_SECONDS or steps >= shipment_steps
@@ -117,6 +119,6 @@ QueuedShipment = tuple[ShipmentQueue, Shipment]
 def shipments_to_send(queues: Sequence[ShipmentQueue], now: float) -> list[QueuedShipment]:
     """All shipments to send: first the oldest of each queue, then the second of each, so that every
     writer gets a share of the rate limiter's credit."""
-    ready = [one for one in queues if not one.in_flight and one.retry_at <= now]
-    rows = zip_longest(*([(queue, one) for one in queue.shipped] for queue in ready))
-    return [part for row in rows for part in row if part is not None]
+    ready = [queue for queue in queues if not queue.in_flight and queue.retry_at <= now]
+    ranks = zip_longest(*([(queue, shipment) for shipment in queue.shipped] for queue in ready))
+    return [queued for rank in ranks for queued in rank if queued is not None]

@@ -59,12 +59,12 @@ class Batch(Mapping[str, Any]):
 
     def torch(self, device: Any = None) -> Tensors:
         """As Batch.torch of reprise, but `item_keys` stays the array of this batch."""
-        made = self._local.torch(device)
-        made.item_keys = self.item_keys
-        return made
+        tensors = self._local.torch(device)
+        tensors.item_keys = self.item_keys
+        return tensors
 
 
-if "reprise.jax" in sys.modules:
+if "reprise.jax" in sys.modules:  # If it is imported later, it registers this class itself.
     sys.modules["reprise.jax"].register(Batch)
 
 
@@ -93,6 +93,7 @@ class Draw:
         self._how |= {"n_step": n_step, "discount": discount}
 
     def begin(self, session: ClientSession) -> int:
+        """Allots the draws of a batch to the shards; returns its ticket."""
         with session.lock:
             return int(session.client.begin(self.n, **self._how))
 
@@ -107,9 +108,8 @@ class Sampler:
         self._session = process.session(new=True, **options)
         self._limited = membership.spec.rate_limiter_holds_writers
         self._wait_reason = "items"
-        # By this name the coordinator gives turns to waiting samplers.
-        self._name = uuid.uuid4().hex
-        self._has_turn = False
+        self._name = uuid.uuid4().hex  # The name on the coordinator's list of waiting samplers.
+        self._is_listed = False  # Whether this sampler is on that list.
 
     def sample(
         self,
@@ -122,9 +122,9 @@ class Sampler:
         discount: float | None = None,
         timeout: float | None = None,
     ) -> Batch:
-        """As Sampler.sample of reprise. The n items are drawn over all shards by their totals;
-        `weights` and `probabilities` are those over all shards. A shard that is lost meanwhile is
-        left out.
+        """As Sampler.sample of reprise. The n items are drawn from all shards in proportion to the
+        sums of their weights; `weights` and `probabilities` are those over all shards. A shard that
+        is lost meanwhile is left out.
         """
         draw = Draw(n, beta, normalise, draws, n_step, discount)
         wait = Wait("Sampler.sample", timeout, lambda: self._wait_reason)
@@ -193,22 +193,22 @@ class Sampler:
         return tickets
 
     def ready(self, ticket: int) -> bool:
-        """Whether all draws of a batch have arrived. Draws of a lost shard are requested from
-        others."""
+        """Whether all draws of a batch have arrived. Sends requests for draws that no request has
+        had, such as those of a lost shard, which are made again elsewhere."""
         with self._session.lock:
-            waits = self._session.client.waits_for(ticket)
-            answered = not self._session.unanswered_shards().issuperset(waits)
-        if not waits:
+            missing = self._session.client.waits_for(ticket)
+            lacks_request = not self._session.unanswered_shards().issuperset(missing)
+        if not missing:
             return True
-        if self._session.changed or answered:
+        if self._session.changed or lacks_request:
             self._session.send()
         return False
 
     def finish(self, ticket: int) -> Batch:
         with self._session.lock:
-            made = Batch(*self._session.client.finish(ticket))
-        self._membership.count("sampled_batches")  # Shards count their parts of it.
-        return made
+            batch = Batch(*self._session.client.finish(ticket))
+        self._membership.count("sampled_batches")  # Shards count only their parts of the batch.
+        return batch
 
     def drop(self, tickets: Sequence[int]) -> None:
         with self._session.lock:
@@ -229,16 +229,17 @@ class Sampler:
             raise
 
     def try_admit(self, n: int, wait: Wait) -> bool:
-        """Asks for a batch of n items. Returns whether it may be drawn now, and counts it if so."""
+        """Asks the rate limiter for a batch of n items. Returns whether it may be drawn now; if so,
+        the coordinator has counted it."""
         membership, limiter = self._membership, self._membership.spec.rate_limiter
         membership.check_open()
-        need = limiter.min_size if self._limited else getattr(limiter, "items", 0)
-        have = self._session.items()
-        if have < need:
+        needed = limiter.min_size if self._limited else getattr(limiter, "items", 0)
+        items = self._session.items()
+        if items < needed:
             self._session.sync(wait)
-            have = self._session.items()
-        if have < need:
-            self._wait_reason = f"{have} of the {need} items that sampling needs"
+            items = self._session.items()
+        if items < needed:
+            self._wait_reason = f"{items} of the {needed} items that sampling needs"
             return False
         if not self._limited:
             return True
@@ -247,11 +248,11 @@ class Sampler:
             while not ray.wait([answer], timeout=wait.left())[0]:
                 wait.check()
         except BaseException:
-            # The coordinator may still work on this call, which counts the draw or makes it wait.
+            # The coordinator may still work on this call, and count the draw or list the sampler.
             membership.coordinator.undo_admitted.remote(answer, self._name, n)
             raise
         try:
-            done, closed, self._wait_reason, counts = ray.get(answer)
+            admitted, closed, self._wait_reason, counts = ray.get(answer)
             membership.counts = max(membership.counts, counts)
         except ray.exceptions.ActorDiedError as error:
             membership.closed = True  # The coordinator ends when the buffer is closed.
@@ -259,29 +260,30 @@ class Sampler:
         except ray.exceptions.RayActorError:
             self._wait_reason = "the coordinator of the buffer, which is being restarted"
             return False
-        self._has_turn = not done
+        self._is_listed = not admitted
         membership.closed = membership.closed or closed
         membership.check_open()
-        return bool(done)
+        return bool(admitted)
 
     def leave(self) -> None:
-        """Gives up the sampler's turn, if it waits for the ratio."""
-        if self._has_turn and not self._membership.closed:
+        """Takes the sampler off the coordinator's list of waiting samplers."""
+        if self._is_listed and not self._membership.closed:
             self._membership.coordinator.leave.remote(self._name)
-        self._has_turn = False
+        self._is_listed = False
 
     def undo_admission(self, n: int) -> None:
+        """Takes back what `try_admit` counted for a batch that is not drawn."""
         if self._limited:
             self._membership.coordinator.undo_sample.remote(n)
 
 
-def _prefetch(of: weakref.ref[Prefetcher], sampler: Sampler, n: int) -> None:
-    """The thread of a prefetcher. It ends when that is closed or was dropped, so it refers to it
-    only during a round."""
+def _prefetch(reference: weakref.ref[Prefetcher], sampler: Sampler, n: int) -> None:
+    """The thread of a prefetcher. The thread ends when the prefetcher is closed or was dropped, so
+    it holds the prefetcher only during a round."""
     tickets: deque[int] = deque()
     goes_on = True
     while goes_on:
-        prefetcher = of()
+        prefetcher = reference()
         goes_on = prefetcher is not None and prefetcher._round(tickets)
         del prefetcher
     sampler.leave()
@@ -293,7 +295,7 @@ def _prefetch(of: weakref.ref[Prefetcher], sampler: Sampler, n: int) -> None:
 class Prefetcher(Iterator[Batch]):
     """As Prefetcher of reprise: batches drawn ahead by a thread of its own. Several batches are
     under way at once, because each needs a round trip to all shards. Where `sample` would raise
-    NothingToDraw, the thread waits."""
+    NothingToDraw, the thread waits until an item can be drawn."""
 
     def __init__(self, sampler: Sampler, draw: Draw, depth: int, timeout: float | None) -> None:
         if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= 64:
@@ -303,9 +305,9 @@ class Prefetcher(Iterator[Batch]):
         self._condition = threading.Condition()  # Guards _ready, _failure and _ended.
         self._failure: BaseException | None = None
         self._ended = False
-        name, keeps = "reprise.ray prefetch", weakref.ref(self)
+        arguments = weakref.ref(self), sampler, draw.n
         self._thread = threading.Thread(
-            target=_prefetch, args=(keeps, sampler, draw.n), daemon=True, name=name
+            target=_prefetch, args=arguments, daemon=True, name="reprise.ray prefetch"
         )
         self._thread.start()
 
@@ -314,7 +316,7 @@ class Prefetcher(Iterator[Batch]):
         seconds = 4 * self._sampler._membership.spec.answer_timeout
         try:
             self._work(tickets, Wait("prefetch", seconds, str))
-        except TimeoutError:  # The caller's own timeout raises, with this reason.
+        except TimeoutError:  # Only the reason is kept, for the timeout of the caller's own wait.
             self._sampler._wait_reason = "answers of the shards, or of the coordinator"
         except BaseException as error:
             with self._condition:
@@ -327,13 +329,12 @@ class Prefetcher(Iterator[Batch]):
         # Two batches need as many calls as one, so half of the places are requested at once.
         batches_at_once = max(1, self._depth // 2)
         free = self._depth - len(self._ready) - len(tickets)
-        if (
-            free >= batches_at_once
-            and not self._begin(tickets, batches_at_once, wait)
-            and not tickets
-        ):
-            time.sleep(POLL_SECONDS)
-        elif not tickets:
+        if free >= batches_at_once:
+            has_begun = self._begin(tickets, batches_at_once, wait)
+            if not has_begun and not tickets:
+                time.sleep(POLL_SECONDS)
+                return
+        if not tickets:
             with self._condition:
                 max_ready = self._depth - batches_at_once
                 self._condition.wait_for(lambda: self._ended or len(self._ready) <= max_ready, 0.1)
@@ -342,11 +343,11 @@ class Prefetcher(Iterator[Batch]):
             with self._condition:
                 self._ready.append(batch)
                 self._condition.notify_all()
-        elif tickets:
+        elif tickets:  # `_oldest_is_ready` may have given up the only one.
             self._sampler._session.collect(wait)
 
     def _oldest_is_ready(self, tickets: deque[int]) -> bool:
-        """Whether the oldest batch has arrived. It is given up if all of its shards are lost or
+        """Whether the oldest batch has arrived. Gives the batch up if all of its shards are lost or
         empty."""
         try:
             return self._sampler.ready(tickets[0])
@@ -356,13 +357,14 @@ class Prefetcher(Iterator[Batch]):
             return False
 
     def _begin(self, tickets: deque[int], max_batches: int, wait: Wait) -> bool:
+        """Requests up to `max_batches` batches. Returns False if none may be drawn now."""
         admitted = 0
         try:
             while admitted < max_batches and self._sampler.try_admit(self._draw.n, wait):
                 admitted += 1
             if admitted:
-                # The sampler may ask again only after these batches are taken, so it gives up its
-                # turn.
+                # The sampler asks again only after these batches are taken; until then others shall
+                # not wait for it.
                 self._sampler.leave()
                 tickets.extend(self._sampler.begin([self._draw] * admitted, wait))
             return admitted > 0

@@ -18,8 +18,8 @@ from ._membership import LOST_ERRORS, Membership
 from ._shard import parse_answer
 from ._waiting import SLICE_SECONDS, Wait
 
-# The key of an item over all shards: its key within its shard, the incarnation of that shard, and
-# the shard.
+# The key of an item over all shards: its key within its shard, the shard's incarnation, and the
+# shard's index.
 KEY = np.dtype([("key", np.int64), ("incarnation", np.uint64), ("shard", np.uint32)])
 
 
@@ -37,7 +37,7 @@ def keys_of(given: Any, shards: int) -> Any:
 
 
 def priorities_of(given: Any, keys: Any) -> Any:
-    """Checks the priorities that `update_priorities` was given; returns float32. The client checks
+    """Checks the priorities that `update_priorities` was given; returns float32. ShardClient checks
     their range."""
     if isinstance(given, np.ma.MaskedArray):
         raise TypeError(
@@ -57,7 +57,7 @@ def priorities_of(given: Any, keys: Any) -> Any:
             f"update_priorities: priorities has shape {values.shape}; allowed: that of keys, "
             f"{keys.shape}, of one dimension"
         )
-    # The client refuses infinity, which values above float32's range become.
+    # Values above float32's range become infinity, which ShardClient refuses.
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(values, np.float32)
 
@@ -87,37 +87,40 @@ class ClientSession:
         # For each shard the requests that it has not answered.
         self._requests: list[list[Request]] = [[] for _ in membership.remotes]
         self._receive_lock = threading.Lock()  # Held by the thread that receives answers.
+        # The client's reallotted draws and stale updates, as far as the membership counts them.
         self._counted = (0, 0)
-        self.changed = False  # Whether draws were allotted again and not yet requested.
+        # Whether draws of a lost shard were allotted to others, and not yet requested there.
+        self.changed = False
         self.waiting_updates = 0  # Updates queued since the last request.
-        self.waiting_since = 0.0  # When the first of them was queued.
+        self.waiting_since = 0.0  # When the first of these updates was queued.
         # Weak references, so that the membership does not keep a dropped sampler alive.
         membership.on_loss.append(weakref.WeakMethod(self._lost))
         membership.upkeep.append(weakref.WeakMethod(self._send_updates))
 
     def _lost(self, shard: int, restarted: bool = False) -> None:
-        """Forgets the requests of a lost shard. If it `restarted`, its successor gets the updates
-        that were under way."""
+        """Forgets the requests of a lost shard. If the shard `restarted`, its successor gets the
+        updates that were under way."""
         with self.lock:
             self._requests[shard].clear()
             self.client.lose(shard, restarted)
             self.changed = True
             if restarted:
-                self._count_queued(1)  # At least one; only the client knows how many.
+                self._count_queued(1)  # At least 1 may be queued; only the client knows how many.
             self._count()
 
     def _count(self) -> None:
-        before, now = self._counted, (self.client.reallotted, self.client.stale_updates)
-        self._counted = now
-        self.membership.count("reallotted_draws", now[0] - before[0])
-        self.membership.count("stale_updates_at_clients", now[1] - before[1])
+        """Counts what the client has reallotted and found stale since the last call."""
+        reallotted, stale = self.client.reallotted, self.client.stale_updates
+        self.membership.count("reallotted_draws", reallotted - self._counted[0])
+        self.membership.count("stale_updates_at_clients", stale - self._counted[1])
+        self._counted = reallotted, stale
 
     def send(self) -> list[Request]:
-        """Sends every shard a request with its draws and updates; it asks for the shard's totals
-        too."""
+        """Sends every shard that is alive a request with its draws and updates, also without any:
+        each answer has the shard's totals."""
         self.changed = False
         with self.lock:
-            self.waiting_updates = 0  # The requests below carry all of them.
+            self.waiting_updates = 0  # The requests below carry all updates.
         sent = []
         for remote in self.membership.alive():
             with self.lock:
@@ -138,15 +141,15 @@ class ClientSession:
         self.membership.take_out(request.remote, error, request.incarnation)
         with self.lock:
             if request in self._requests[request.remote.index]:
-                # The shard was taken out while the request was sent.
+                # The shard was out already, so `take_out` did not call `_lost`.
                 self._lost(request.remote.index)
 
     def collect(self, wait: Wait) -> bool:
-        """Receives answers that come within a moment. Returns True if there may be an answer or a
-        loss."""
+        """Receives answers that come within a moment. Returns True if an answer or a loss may have
+        come, so that the caller has to look."""
         self.membership.check_open()
         if not self._receive_lock.acquire(blocking=False):
-            # Another thread is receiving, perhaps the answers that this one waits for.
+            # Another thread receives answers, perhaps those for which this thread waits.
             if self._receive_lock.acquire(timeout=wait.left()):
                 self._receive_lock.release()
                 return True
@@ -154,18 +157,18 @@ class ClientSession:
             return False
         try:
             with self.lock:
-                waiting = [one for requests in self._requests for one in requests]
-            news = self._calls.collect(waiting, wait)
-            for request, answer in news:
+                waiting = [request for requests in self._requests for request in requests]
+            answers = self._calls.collect(waiting, wait)
+            for request, answer in answers:
                 self._handle_answer(request, answer)
         finally:
             self._receive_lock.release()
         for request in waiting:
             if request in self._requests[request.remote.index]:
                 request.retry(self._ask, self._give_up)
-        if waiting and not news:
+        if waiting and not answers:
             wait.check()
-        return bool(news) or not waiting
+        return bool(answers) or not waiting
 
     def _handle_answer(self, request: Request, answer: Any) -> None:
         shard = request.remote.index
@@ -174,7 +177,7 @@ class ClientSession:
         elif isinstance(answer, BaseException) and is_store_full(answer):
             request.on_store_full()
         elif isinstance(answer, BaseException):
-            self._lost(shard)  # So that the next call does not raise the error again.
+            self._lost(shard)  # Drops the request, so that the next call does not raise this again.
             raise answer
         else:
             info, done = parse_answer(shard, answer)
@@ -189,7 +192,7 @@ class ClientSession:
                         self._lost(shard, restarted=True)
 
     def unanswered_shards(self) -> set[int]:
-        """The shards that have not answered yet."""
+        """The shards that have not answered all requests yet."""
         return {shard for shard, requests in enumerate(self._requests) if requests}
 
     def sync(self, wait: Wait) -> None:
@@ -198,7 +201,7 @@ class ClientSession:
             sent = self.send()
             while any(request in self._requests[request.remote.index] for request in sent):
                 self.collect(wait)
-            if not self.waiting_updates:  # A shard that was restarted gets its updates again.
+            if not self.waiting_updates:  # Else a shard was restarted, and gets its updates again.
                 return
 
     def _send_updates(self) -> None:
@@ -208,10 +211,10 @@ class ClientSession:
     def update(self, keys: Any, priorities: Any) -> None:
         """Queues updates for the next requests. Updates of lost shards count as stale."""
         with self.lock:
-            alive = np.array([one.alive for one in self.membership.remotes])[keys["shard"]]
-            gone = len(keys) - int(np.count_nonzero(alive))
-            if gone:
-                self.membership.count("stale_updates_at_clients", gone)
+            alive = np.array([remote.alive for remote in self.membership.remotes])[keys["shard"]]
+            stale = len(keys) - int(np.count_nonzero(alive))
+            if stale:
+                self.membership.count("stale_updates_at_clients", stale)
                 keys, priorities = keys[alive], priorities[alive]
             self.client.update(
                 np.ascontiguousarray(keys["key"]),
@@ -229,4 +232,5 @@ class ClientSession:
 
     def items(self) -> int:
         with self.lock:
-            return sum(self.client.totals(one.index)["items"] for one in self.membership.alive())
+            shards = [remote.index for remote in self.membership.alive()]
+            return sum(self.client.totals(shard)["items"] for shard in shards)

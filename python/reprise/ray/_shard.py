@@ -22,9 +22,7 @@ from ._options import NAMESPACE, Spec
 log = logging.getLogger("reprise.ray")
 
 HEARTBEAT_SECONDS = 0.5  # Between two reports to the coordinator.
-APPEND_WAIT_SECONDS = (
-    0.05  # The longest that an append waits for room, while other appends wait for it.
-)
+APPEND_WAIT_SECONDS = 0.05  # The longest that an append waits for room: others wait meanwhile.
 MAX_KEPT = 1000  # The most checkpoints that an in-process buffer keeps.
 CREDIT_SECONDS = 0.5  # The longest that an append waits for the coordinator.
 FORGET_SECONDS = 60.0  # A client that was silent for this long is forgotten.
@@ -51,30 +49,33 @@ class NoWriter(RuntimeError):
     """`max_writers` remote writers are open already."""
 
 
+# The errors by the numbers of outcomes in `ReplayShard.outcomes_of`; 0 is success, and a number
+# beyond these any other error.
 OUTCOMES = (None, TimeoutError, NoWriter, reprise.Closed, ValueError, OSError, MemoryError)
 
 
 def error_of(outcome: int, reason: str) -> BaseException | None:
-    """The error because of which a shipment has to be sent again, in `ReplayShard.outcomes_of`."""
+    """The error for an outcome of `ReplayShard.outcomes_of`; None if the shipment was appended."""
     kind = OUTCOMES[outcome] if outcome < len(OUTCOMES) else RuntimeError
     return None if kind is None else kind(reason)
 
 
 def parse_answer(shard: int, answer: Any) -> tuple[ShardInfo, bool]:
-    """The state of the shard in its answer, and whether it did what it was asked."""
+    """The state of a shard, from its answer, and whether the shard did what it was asked."""
     incarnation, committed, closed, done = reprise.ReplayShard.state_of(answer)
     return ShardInfo(shard, incarnation, committed, closed), done
 
 
-LARGEST = ("version", "longest", "waiting_for")  # Numbers in `stats` of which one holds for all.
-OWN = ("incarnation", "loaded_steps", "pid")  # Those that say nothing of all shards.
+LARGEST = ("version", "longest", "waiting_for")  # Numbers in `stats` that are not added up.
+OWN = ("incarnation", "loaded_steps", "pid")  # Numbers that mean nothing for several shards.
 
 
 def sums_of(stats: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The numbers in `stats` of several shards over all of them, with those in dicts of waits."""
+    """The sums of the numbers in `stats` of several shards, also in dicts of waits; of LARGEST the
+    largest number, and nothing of OWN."""
     sums: dict[str, Any] = {}
-    for one in stats:
-        for name, value in one.items():
+    for of_shard in stats:
+        for name, value in of_shard.items():
             if isinstance(value, dict):
                 sums[name] = sums_of([sums.get(name, {}), value])
             elif name in LARGEST:
@@ -89,23 +90,22 @@ class Shard:
     request and on each shipment once, and refuses those for an earlier incarnation."""
 
     def __init__(self, index: int, spec: Spec, start: str | None) -> None:
-        # By name: a handle would be an argument in the object store, which may be lost before a
-        # restart.
+        # Looked up by name: a handle would be an argument in the object store, which may be lost
+        # before a restart needs it.
         coordinator = ray.get_actor(f"{spec.name}.coordinator", namespace=NAMESPACE)
         self._index, self._spec, self._coordinator = index, spec, coordinator
-        self._append_lock = threading.Lock()  # Guards _counted.
-        # The credit that a writer's oldest shipment has taken, if it has not been appended yet, and
-        # the writer's process.
-        self._counted: dict[int, tuple[int, int]] = {}
+        self._append_lock = threading.Lock()  # Guards _held_credit.
+        # For a writer whose oldest shipment was refused after it had taken credit: how many steps
+        # of credit, and the writer's process.
+        self._held_credit: dict[int, tuple[int, int]] = {}
         self._counts = Counts()
         self._ended = threading.Event()
         state = ray.get(coordinator.starting_state.remote(index), timeout=30)
         # Higher than all earlier incarnations, even if the clocks of nodes differ.
         self.incarnation = max(time.time_ns(), state["last_incarnation"] + 1)
-        restarted = state["again"]
         self._checkpoints = state["checkpoints"] or start
-        self._note = ""
-        self._buffer = self._load(restarted)
+        self._note = ""  # What went wrong at the start, for the coordinator.
+        self._buffer = self._load(state["restarted"])
         self._replay_shard = reprise.ReplayShard(
             self._buffer,
             seed=self.incarnation % (1 << 63),
@@ -129,6 +129,8 @@ class Shard:
         threading.Thread(target=self._heartbeat, daemon=True, name="reprise.ray heartbeat").start()
 
     def _load(self, restarted: bool) -> reprise.ReplayBuffer:
+        """The buffer of the checkpoint if there is one, else an empty one. If the shard
+        `restarted`, a checkpoint that cannot be loaded is no error."""
         if self._checkpoints is not None:
             try:
                 storage = self._spec.options.get("storage")
@@ -153,17 +155,19 @@ class Shard:
     def append(
         self, who: str, process: int, call: Any, shipments: Sequence[tuple[int, int]]
     ) -> Any:
-        """Appends the shipments of a call of a process. Returns the answer, with the outcomes
-        of those for which the rate limiter had credit. `shipments`: the writer and the steps of each.
-        """
+        """Appends the shipments of a process's call. Returns the answer, with the outcomes of the
+        first shipments, as far as the rate limiter had credit. `shipments`: the writer and the steps
+        of each. `who`: the process at the coordinator; `process`: its number in the call."""
         if not self._spec.rate_limiter_holds_writers:
             return self._replay_shard.append_all(call, timeout=APPEND_WAIT_SECONDS)
-        # Before the lock: while this call waits for it, the process must not count as silent.
+        # Before the lock: while this call waits for the lock, the process must not count as silent.
         self._replay_shard.note_alive(process)
         with self._append_lock:
-            counted, sizes = dict(self._counted), []
+            # A writer's first shipment takes no credit if it did so before it was refused.
+            held, sizes = set(self._held_credit), []
             for writer, steps in shipments:
-                sizes.append(0 if counted.pop(writer, None) else steps)
+                sizes.append(0 if writer in held else steps)
+                held.discard(writer)
             granted = self._take_credit(who, sizes)
             answer = self._replay_shard.append_all(call, timeout=APPEND_WAIT_SECONDS, most=granted)
             self._return_unused_credit(process, shipments, sizes[:granted], answer)
@@ -172,8 +176,8 @@ class Shard:
     def _return_unused_credit(
         self, process: int, shipments: Sequence[tuple[int, int]], sizes: list[int], answer: Any
     ) -> None:
-        """Gives back credit that these shipments did not use, but keeps that of a refused shipment,
-        which comes again."""
+        """Gives back credit that these shipments did not use, but holds that of a writer's first
+        refused shipment, which comes again. `sizes`: the credit that each took in this call."""
         done = parse_answer(self._index, answer)[1]
         outcomes = self._replay_shard.outcomes_of(answer) if done else []
         unused, refused = sum(sizes[len(outcomes) :]), set()
@@ -181,24 +185,24 @@ class Shard:
             if writer in refused:
                 unused += size
                 continue
-            left = size + self._counted.pop(writer, (0, 0))[0] - steps
+            left = size + self._held_credit.pop(writer, (0, 0))[0] - steps
             if outcome:
                 refused.add(writer)
-                self._counted[writer] = left, process
+                self._held_credit[writer] = left, process
             else:
-                unused += left  # There is some if the shipment came twice.
+                unused += left  # Not 0 if the shipment came twice, and appended nothing now.
         self._return_credit(unused)
 
     def _forget_silent(self) -> None:
-        """Gives back the credit of processes that are gone."""
+        """Gives back the credit held for processes that are gone."""
         with self._append_lock:
-            for writer, (steps, process) in list(self._counted.items()):
+            for writer, (steps, process) in list(self._held_credit.items()):
                 if self._replay_shard.is_silent(process):
-                    del self._counted[writer]
+                    del self._held_credit[writer]
                     self._return_credit(steps)
 
     def _take_credit(self, who: str, sizes: list[int]) -> int:
-        """Takes credit from the coordinator for the first shipments; returns for how many."""
+        """Takes credit for as many of the first shipments as possible; returns for how many."""
         if not self._spec.rate_limiter_holds_writers or not any(sizes):
             return len(sizes)
         answer = self._coordinator.insert.remote(
@@ -207,7 +211,7 @@ class Shard:
         try:
             granted, counts = ray.get(answer, timeout=CREDIT_SECONDS)
         except (ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
-            # The coordinator is away, and may work on this call later. The next call asks again.
+            # The coordinator is being restarted or is late, and may work on this call later.
             self._coordinator.undo_inserted.remote(answer, sizes)
             return 0
         self._counts = max(self._counts, counts)
@@ -232,7 +236,7 @@ class Shard:
     def save(
         self, directory: str, oldest: Sequence[int], options: dict[str, Any]
     ) -> reprise.SaveResult:
-        """Saves this shard. `oldest`: the first checkpoint of each shard that has to stay."""
+        """Saves this shard. `oldest`: for each shard the number of the first checkpoint to keep."""
         where = shard_directory(directory, self._index)
         keep = min(MAX_KEPT, keep_count(where, oldest[self._index]))
         saved = self._buffer.save(where, keep=keep, **options)
@@ -275,8 +279,8 @@ class Shard:
                 failed = True
 
     def _report(self) -> None:
-        """Reports committed steps, from which losses are counted, and the rate limiter's counts,
-        which a restarted coordinator needs."""
+        """Reports to the coordinator: committed steps, by which it counts lost ones, and the rate
+        limiter's counts, which it needs after a restart."""
         self._forget_silent()
         report = self._coordinator.heartbeat.remote(
             self._index,

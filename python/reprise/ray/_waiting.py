@@ -18,7 +18,7 @@ def is_number(given: Any) -> bool:
 
 
 class Wait:
-    """The wait of one call: how long it may last, and what it says when it has to end."""
+    """The wait of one call: how long it may last, and the reason that its messages give."""
 
     def __init__(self, call: str, timeout: float | None, missing: Callable[[], str]) -> None:
         if timeout is not None and not (is_number(timeout) and timeout >= 0):
@@ -35,7 +35,8 @@ class Wait:
         return max(0.0, min(max_seconds, self._end - time.monotonic()))
 
     def check(self) -> None:
-        """Raises TimeoutError when the time is over; warns after a while, with the reason."""
+        """Raises TimeoutError when the time is over; without a timeout warns once after a while.
+        Both give the reason."""
         now = time.monotonic()
         if self._end is not None and now >= self._end:
             raise TimeoutError(f"{self._call}: timed out: {self._wait_reason()}")
@@ -44,7 +45,7 @@ class Wait:
             warnings.warn(
                 f"{self._call} has waited for {WARN_AFTER_SECONDS:g} seconds: {self._wait_reason()}",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=4,  # About where the user's code made the call.
             )
 
     def pause(self, seconds: float) -> None:

@@ -21,13 +21,14 @@ from ._waiting import SLICE_SECONDS, Wait
 
 log = logging.getLogger("reprise.ray")
 
-RETRY_SECONDS = 0.01  # The first pause when the rate limiter has no credit; it doubles.
+# The first and the longest pause between questions for credit; it doubles after each refusal.
+RETRY_SECONDS = 0.01
 MAX_RETRY_SECONDS = 0.16
 MAX_REFUSAL_PAUSE_SECONDS = 1.0  # The longest pause before a refused shipment is sent again.
 
 
 class _AppendRequest(Request):
-    """A call to a shard: shipments of several writers, and ends of writers that left the shard."""
+    """A call to a shard, with shipments of several writers and the ends of writers that left it."""
 
     def __init__(
         self,
@@ -37,13 +38,14 @@ class _AppendRequest(Request):
         parts: list[QueuedShipment],
     ) -> None:
         self.ends, self.parts = ends, parts
-        self.shipments = [queue.closing_shipment() for queue in ends] + [one for _, one in parts]
+        self.shipments = [queue.closing_shipment() for queue in ends]
+        self.shipments += [shipment for _, shipment in parts]
         call = reprise.ReplayShard.shipments_of(
             membership.number,
             remote.info.incarnation,
-            [(one.writer, one.blob) for one in self.shipments],
+            [(shipment.writer, shipment.blob) for shipment in self.shipments],
         )
-        sizes = [(one.writer, one.steps) for one in self.shipments]
+        sizes = [(shipment.writer, shipment.steps) for shipment in self.shipments]
         by_ray = functools.partial(
             remote.actor.append.remote, membership.client, membership.number, call, sizes
         )
@@ -65,12 +67,13 @@ class Shipper:
         self._sent_at = [0.0 for _ in membership.remotes]
         # When each shard, after an error, may get requests again.
         self._resume_at = [0.0 for _ in membership.remotes]
-        # Steps for which the rate limiter has credit; None if it has refused none.
+        # After the rate limiter has refused a shipment: for how many steps it had credit when last
+        # asked, less those sent since. None: shipments are sent without asking.
         self.credit: int | None = None
         self._credit_call: Any = None
         self._next_credit_call, self._pause = 0.0, RETRY_SECONDS
         self._wake = threading.Event()
-        self.changed = threading.Condition()  # Notified after every answer and shipment.
+        self.changed = threading.Condition()  # Notified after answers, and when shipments are made.
         threading.Thread(target=self._run, daemon=True, name="reprise.ray shipper").start()
 
     def add(self, queues: Sequence[ShipmentQueue]) -> None:
@@ -101,13 +104,13 @@ class Shipper:
         """One round: makes shipments, sends what may be sent, and waits for answers."""
         now = time.monotonic()
         with self._lock:
-            self._queues = sorted(
-                (one for one in self._queues if not one.done), key=lambda one: one.served_at
-            )
+            open_queues = [queue for queue in self._queues if not queue.done]
+            # The queue that was served longest ago comes first.
+            self._queues = sorted(open_queues, key=lambda queue: queue.served_at)
             queues = list(self._queues)
-        taken = [queue.take(self._membership.spec.shipment_steps, now) for queue in queues]
-        if any(taken):
-            self._notify()  # Writers that waited to ship go on.
+        made_shipment = [queue.take(self._membership.spec.shipment_steps, now) for queue in queues]
+        if any(made_shipment):
+            self._notify()  # Writers wait until their packer has fewer steps.
         for queue in queues:
             self._choose_shard(queue)
         waiting = self._limit_to_credit(shipments_to_send(queues, now), now)
@@ -126,9 +129,9 @@ class Shipper:
             request.retry(self._ask, self._on_shard_lost)
 
     def _choose_shard(self, queue: ShipmentQueue) -> None:
-        """Ships a queue whose shard is lost to another shard, until its own is back."""
+        """Sends a queue's shipments to another shard while its own shard is lost."""
         remotes = self._membership.remotes
-        queue.left = {one for one in queue.left if remotes[one].alive}
+        queue.left = {shard for shard in queue.left if remotes[shard].alive}
         if remotes[queue.home_shard].alive:
             wanted = queue.home_shard
         elif remotes[queue.shard].alive:
@@ -146,7 +149,7 @@ class Shipper:
 
     def _limit_to_credit(self, waiting: list[QueuedShipment], now: float) -> list[QueuedShipment]:
         """The first shipments, as far as the rate limiter has credit. After a refusal the
-        coordinator is asked how much there is, so that no shipment is sent in vain."""
+        coordinator is asked how much credit there is, so that no shipment is sent in vain."""
         if self.credit is None:
             return waiting
         if self._credit_call is not None and ray.wait([self._credit_call], timeout=0)[0]:
@@ -158,7 +161,7 @@ class Shipper:
             longer = min(2 * self._pause, MAX_RETRY_SECONDS)
             self._pause = RETRY_SECONDS if self.credit else longer
             self._next_credit_call = now + self._pause
-        sizes = [one.steps for _, one in waiting]
+        sizes = [shipment.steps for _, shipment in waiting]
         total = sum(sizes)
         if self.credit >= total > 0:
             self.credit = None
@@ -167,26 +170,27 @@ class Shipper:
             self._credit_call = self._membership.coordinator.credit.remote(
                 self._membership.client, sizes
             )
-        left, fit = self.credit, 0
-        while fit < len(sizes) and sizes[fit] <= left:
-            left -= sizes[fit]
-            fit += 1
-        return waiting[:fit]
+        remaining, count = self.credit, 0
+        while count < len(sizes) and sizes[count] <= remaining:
+            remaining -= sizes[count]
+            count += 1
+        return waiting[:count]
 
     def _ship(
         self, remote: Remote, queues: list[ShipmentQueue], waiting: list[QueuedShipment], now: float
     ) -> None:
+        """Sends a shard its shipments and ends of writers, or else a heartbeat if one is due."""
         index = remote.index
-        parts = [part for part in waiting if part[0].shard == index]
+        parts = [(queue, shipment) for queue, shipment in waiting if queue.shard == index]
         ends = [queue for queue in queues if index in queue.left]
-        heartbeat = now - self._sent_at[index] > self._membership.spec.heartbeat_seconds
-        keeps_alive = heartbeat and any(queue.used and queue.shard == index for queue in queues)
-        if not (parts or ends or keeps_alive):
+        is_due = now - self._sent_at[index] > self._membership.spec.heartbeat_seconds
+        is_due = is_due and any(queue.used and queue.shard == index for queue in queues)
+        if not (parts or ends or is_due):
             return
-        for queue, one in parts:
+        for queue, shipment in parts:
             queue.in_flight += 1
             if self.credit is not None:
-                self.credit -= one.steps
+                self.credit -= shipment.steps
         self._sent_at[index] = now
         request = self._requests[index] = _AppendRequest(self._membership, remote, ends, parts)
         self._ask(request)
@@ -216,40 +220,41 @@ class Shipper:
                 return
             outcomes = reprise.ReplayShard.outcomes_of(answer) if done else []
             if len(outcomes) < len(request.shipments) and not info.closed:
-                self.credit = 0
+                self.credit = 0  # The rate limiter had no credit for the other shipments.
             self._handle_outcomes(
-                request, [error_of(outcome, said) for outcome, _, said in outcomes]
+                request, [error_of(outcome, reason) for outcome, _, reason in outcomes]
             )
 
     def _handle_outcomes(
-        self, request: _AppendRequest, outcomes: Sequence[BaseException | None]
+        self, request: _AppendRequest, errors: Sequence[BaseException | None]
     ) -> None:
-        """Takes the outcomes of a request's shipments. Further shipments had no credit."""
+        """Takes the outcomes of a request's first shipments, for each an error, or None if it was
+        appended. The others had no credit, and stay in their queues."""
         del self._requests[request.remote.index]
         now = time.monotonic()
-        for queue, outcome in zip(request.ends, outcomes):
-            if outcome is None:
+        for queue, error in zip(request.ends, errors):
+            if error is None:
                 queue.left.discard(request.remote.index)
         for queue, _ in request.parts:
             queue.in_flight = 0
-        for (queue, one), outcome in zip(request.parts, outcomes[len(request.ends) :]):
-            if not queue.shipped or queue.shipped[0] is not one:
-                continue  # An earlier one of its writer was refused, so it waits.
-            if outcome is None:
+        for (queue, shipment), error in zip(request.parts, errors[len(request.ends) :]):
+            if not queue.shipped or queue.shipped[0] is not shipment:
+                continue  # An earlier shipment of the queue was refused, so this one waits.
+            if error is None:
                 queue.on_appended(now)
             else:
-                self._on_refusal(queue, outcome, now)
+                self._on_refusal(queue, error, now)
 
     def _on_refusal(self, queue: ShipmentQueue, error: BaseException, now: float) -> None:
-        """Handles a shard's refusal of a writer's oldest shipment, which is sent again later. The
-        writer's next call raises the error, unless the error may go away by itself."""
+        """Handles a shard's refusal of a queue's oldest shipment, which is sent again later. The
+        writer's next call raises the error, unless the reason may go away by itself."""
         queue.refused_since, queue.refusal = queue.refused_since or now, str(error)
         waited = now - queue.refused_since
         queue.retry_at = now + min(max(waited, SLICE_SECONDS), MAX_REFUSAL_PAUSE_SECONDS)
         if isinstance(error, TimeoutError):
             return
-        # NoWriter may pass: the queue's own shard may come back, and shards close the writers of
-        # silent processes.
+        # A shard may have a writer left later: it closes the writers of silent processes, and
+        # others leave it when their own shard is back.
         is_away = queue.shard != queue.home_shard
         if isinstance(error, NoWriter) and (
             is_away or waited < 2 * self._membership.spec.answer_timeout
@@ -267,15 +272,15 @@ class Shipper:
                 recorder.packer.take(queue.home_shard)
             self._drop_shipments(queue, len(queue.shipped))
             queue.closed = True
-            queue.left.add(queue.shard)  # The shard may have some of its steps.
+            queue.left.add(queue.shard)  # The shard may have steps of the writer, and closes it.
 
     def _drop_shipments(self, queue: ShipmentQueue, shipments: int) -> None:
         for _ in range(shipments):
             self._membership.count("lost_in_flight_steps", queue.shipped.popleft().steps)
 
     def _on_shard_lost(self, request: _AppendRequest, error: BaseException) -> None:
-        """Gives up and counts the shipments of a request to a lost shard. The shard may have
-        appended and saved them already, so their steps could be there twice if sent again."""
+        """Gives up and counts the shipments of a request to a lost shard. If they were sent again,
+        it might have their steps twice, because it may have appended and saved them already."""
         self._requests.pop(request.remote.index, None)
         self._membership.take_out(request.remote, error, request.incarnation)
         for queue in request.ends:
@@ -302,6 +307,7 @@ class Writer:
         self._recorder = Recorder(membership, first, writers)
         self._packer = self._recorder.packer
         self._writer = make(self._recorder.packer)
+        # With so many steps in a lane the shipper is woken, and with `_max_steps` an append waits.
         self._ship_threshold = membership.spec.shipment_steps
         self._max_steps = 2 * membership.spec.shipment_steps
         shipper.add(self._recorder.queues)
@@ -312,12 +318,13 @@ class Writer:
         return getattr(self._writer, name)
 
     def __del__(self) -> None:
-        """Ships the steps of a writer that was dropped, without waiting for that."""
+        """Ends a writer that was dropped. Its steps are shipped later, without a wait here."""
         recorder = self.__dict__.get("_recorder")
         if recorder is not None and "_writer" in self.__dict__:
             self._end()
 
     def _end(self) -> None:
+        """Ends open episodes as truncated, and makes the shipper ship all steps."""
         recorder = self._recorder
         if not recorder.closing:
             self._writer.close()
@@ -330,22 +337,23 @@ class Writer:
         return self
 
     def __exit__(self, kind: Any = None, value: Any = None, traceback: Any = None) -> None:
-        """As `close`; after an exception without a wait, which may be for what raised it."""
+        """As `close`; after an exception without a wait, which may be for the exception's cause."""
         if kind is None:
             self.close()
         else:
             self._end()
 
-    def _check(self, what: str) -> None:
+    def _check(self, call: str) -> None:
+        """Raises the error that the shipper met, once, or Closed if the buffer is closed."""
         failure, self._recorder.failure = self._recorder.failure, None
         if failure is not None:
             raise failure
         if self._membership.closed:
-            raise reprise.Closed(f"{what}: {self._membership.spec.name} is closed")
+            raise reprise.Closed(f"{call}: {self._membership.spec.name} is closed")
 
     def _wait_until_ready(self, timeout: float | None = None) -> None:
-        """Waits until the next step may be appended, so that a step whose append raises was not
-        taken."""
+        """Waits until the next step may be appended. Called before the append, so that an append
+        that raises has not taken its step."""
         if self._membership.closed or self._recorder.failure is not None:
             self._check("append")
         steps = self._packer.most_steps
@@ -355,14 +363,15 @@ class Writer:
                 timeout = self._timeout if timeout is None else timeout
                 self._wait("append", timeout, lambda: self._packer.most_steps < self._max_steps)
 
-    def _wait(self, what: str, timeout: float | None, done: Callable[[], bool]) -> None:
-        wait = Wait(what, timeout, self._wait_reason)
+    def _wait(self, call: str, timeout: float | None, done: Callable[[], bool]) -> None:
+        """Waits until `done` is true, and raises what `_check` raises meanwhile."""
+        wait = Wait(call, timeout, self._wait_reason)
         self._shipper.wake()
         while True:
-            ended = done()
-            if self._recorder.failure is not None or not ended:
-                self._check(what)
-            if ended:
+            is_done = done()
+            if self._recorder.failure is not None or not is_done:
+                self._check(call)
+            if is_done:
                 return
             with self._shipper.changed:
                 self._shipper.changed.wait(wait.left())
@@ -370,10 +379,11 @@ class Writer:
                 wait.check()
 
     def _wait_reason(self) -> str:
+        """Why steps are still here, by the queue with the worst reason."""
         remotes = self._membership.remotes
         queue = max(
-            (one for one in self._recorder.queues if not one.empty),
-            key=lambda one: (not remotes[one.shard].alive, bool(one.refusal), one.shipped_steps),
+            (queue for queue in self._recorder.queues if not queue.empty),
+            key=lambda q: (not remotes[q.shard].alive, bool(q.refusal), q.shipped_steps),
             default=self._recorder.queues[0],
         )
         if not remotes[queue.shard].alive:
@@ -403,7 +413,7 @@ class Writer:
         self._writer.append_transitions(**fields)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Waits until every recorded step is in a shard, or counted as lost. TimeoutError."""
+        """Waits until every recorded step is in a shard, or counted as lost; else TimeoutError."""
         recorder = self._recorder
         recorder.flush = True
         try:
@@ -412,15 +422,15 @@ class Writer:
             recorder.flush = False
 
     def leave(self) -> None:
-        """Gives up the writer's places at the shards until it has more steps. No episode may be
-        open."""
+        """Gives up the places at the shards until there are more steps. No episode may be open."""
         for queue in self._recorder.queues:
             queue.leaving = queue.used
 
     def close(self, timeout: float | None = None) -> None:
-        """Ends open episodes as truncated, and waits until everything is shipped. `timeout`: that
-        of the writer by default. TimeoutError."""
+        """Ends open episodes as truncated, and waits until all steps are shipped. `timeout`: that
+        of the writer by default; TimeoutError if the wait takes longer."""
         self._end()
         if not self._membership.closed:
-            done = lambda: all(one.closed and not one.shipped for one in self._recorder.queues)
+            queues = self._recorder.queues
+            done = lambda: all(queue.closed and not queue.shipped for queue in queues)
             self._wait("close", self._timeout if timeout is None else timeout, done)

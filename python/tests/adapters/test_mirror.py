@@ -83,7 +83,7 @@ def test_rows_cross_once():
     append(replay, [replay.writer()], random, 200)
     on_device = mirror(replay, "cpu", seed=5)
     crossed = []
-    (new,) = on_device._new
+    (new,) = on_device._parts
     new_rows = new.new_rows
 
     class Counted:
@@ -95,7 +95,7 @@ def test_rows_cross_once():
             crossed.extend(rows)
             return rows, content
 
-    on_device._new = [Counted()]
+    on_device._parts = [Counted()]
     for _ in range(50):
         on_device.sample(64, draws="independent")
     rows, times = np.unique(crossed, return_counts=True)
@@ -198,7 +198,7 @@ def test_values_that_change_are_those_of_the_draw(name, device):
 
 def test_compressed_frames_are_whole_in_rows_and_what_changes_is_not():
     replay = with_all_fields(WINDOWS["sequences"])
-    (new,) = mirror(replay, "cpu")._new
+    (new,) = mirror(replay, "cpu")._parts
     assert 32 * 32 + 2 * 600 < new.row_bytes <= 24 + 3 * 4 + 2 * 8 + 4 + 32 * 32 + 2 * 600 + 16
 
 
@@ -247,7 +247,7 @@ def test_rows_of_a_part_are_kept_if_another_part_fails(monkeypatch):
         append(replay, [replay.writer()], random, 50)
     parts = [(replay, 8) for replay in replays]
     on_device, here = mirror(reprise.mix(parts, seed=5), "cpu"), reprise.mix(parts, seed=5)
-    second = on_device._new[1]
+    second = on_device._parts[1]
 
     class Fails:
         rows = second.rows
@@ -255,10 +255,10 @@ def test_rows_of_a_part_are_kept_if_another_part_fails(monkeypatch):
         def new_rows(self):
             raise MemoryError
 
-    on_device._new[1] = Fails()
+    on_device._parts[1] = Fails()
     with pytest.raises(MemoryError):
         on_device.sample()
-    on_device._new[1] = second
+    on_device._parts[1] = second
     here.sample()
     for _ in range(5):
         check(on_device.sample(), here.sample())

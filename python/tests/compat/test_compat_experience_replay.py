@@ -325,7 +325,7 @@ def test_an_episode_that_second_chance_keeps_keeps_its_handle() -> None:
     replay.set_priority(lowest, [0, 3000], [0, 0], [0.0, 0.0])  # Episode 3000 is gone.
     batch = replay.get_random_batch(2, h_ps=lowest)
     assert batch is not None and windows(batch) == [(0, 0), (0, 1)]
-    assert len(replay._known) < 2200  # Handles of evicted episodes are forgotten.
+    assert len(replay._stored) < 2200  # Handles of evicted episodes are forgotten.
 
 
 def test_without_second_chance_what_is_picked_leaves_in_turn() -> None:
