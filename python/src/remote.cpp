@@ -163,7 +163,7 @@ are as those of ReplayBuffer, and are closed with it; an append never waits. Any
 
 constexpr const char* kMakePacker =
     R"(schema, window, selectors, max_writers: those of the shards' buffers.
-writer_id: the id of lane 0, 64 bits that no other remote writer has; lane i has the id writer_id + i.
+writer_id: the id of lane 0, 64 bits that no other remote writer has; lane i has writer_id + i.
 None takes a random id. lanes: how many lanes there are, one for each shard. first_lane: the lane of
 the first episode. longest_run: after this many steps in one lane an episode goes on in another lane
 that has had fewer steps; there its first step is in the middle of the episode. None: it never does.)";
