@@ -20,6 +20,7 @@ constexpr int kLooks = 100;
 
 }  // namespace
 
+/// Waits for the answer to the last request. Returns nothing if the wait ends before it comes.
 std::optional<Message> Caller::answer(limiter::Wait& wait) {
   for (int looks = 1;; ++looks) {
     connection_->receive();
@@ -158,6 +159,7 @@ Batch DrawClient::make_batch(std::size_t n, std::pmr::memory_resource* memory) c
   return window::BatchAccess::make(format.schema, format.window, n, memory, unique_frames_);
 }
 
+/// The counts that the host told last, because this process knows no newer ones.
 SampleStatus DrawClient::outlook(std::size_t n) const {
   caller_.life().check_not_forked();
   SampleStatus status;

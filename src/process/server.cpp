@@ -273,7 +273,7 @@ bool Server::greet(Guest& guest, const Message& message) {
     guest.session = open(*hello, welcome, memory);
     guest.channel.send(MessageKind::Welcome, joined(welcome, described(*core_)), memory);
   } catch (const std::exception& error) {
-    guest.channel.send(MessageKind::Failed, failure_of(0, error));
+    guest.channel.send(MessageKind::Failed, failure_of(/*number=*/0, error));
     return false;
   }
   return true;

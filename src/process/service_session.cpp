@@ -37,7 +37,7 @@ Blob AnswerMemory::allocate(std::size_t bytes) {
 /// Returns the number of a free place with at least `bytes` bytes of memory, which may be made for
 /// it; `ServiceAnswer::kPlaces` if no place is free.
 std::size_t AnswerMemory::free_place(std::size_t bytes) {
-  const auto is_free = [](const Place& place) { return !place.kept && !place.given; };
+  const auto is_free = [](const Place& place) { return !place.kept && !place.unread; };
   auto found = std::ranges::find_if(
       places_, [&](const Place& place) { return is_free(place) && place.memory.size() >= bytes; });
   if (found == places_.end()) {
@@ -49,7 +49,7 @@ std::size_t AnswerMemory::free_place(std::size_t bytes) {
       found = places_.emplace(places_.end());
     }
     found->memory = Region::make(std::bit_ceil(bytes));
-    found->known = false;
+    found->mapped_by_guest = false;
   }
   return static_cast<std::size_t>(found - places_.begin());
 }
@@ -60,28 +60,28 @@ void AnswerMemory::let_go(std::size_t place) noexcept {
 }
 
 ServiceAnswer AnswerMemory::give(const Blob& answer, int& file) {
-  ServiceAnswer given{.bytes = answer.bytes().size()};
+  ServiceAnswer head{.bytes = answer.bytes().size()};
   const base::MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(places_, [&](const Place& place) {
     return place.kept && place.memory.data() == answer.bytes().data();
   });
   if (found != places_.end()) {
-    given.place = static_cast<std::uint64_t>(found - places_.begin());
-    found->given = true;
-    if (!found->known) {
-      found->known = true;
-      given.memory_bytes = found->memory.size();
+    head.place = static_cast<std::uint64_t>(found - places_.begin());
+    found->unread = true;
+    if (!found->mapped_by_guest) {
+      found->mapped_by_guest = true;
+      head.memory_bytes = found->memory.size();
       file = found->memory.file();
     }
   }
-  return given;
+  return head;
 }
 
 void AnswerMemory::take_back(std::uint64_t places) noexcept {
   const base::MutexLock lock(mutex_);
   for (std::size_t place = 0; place < places_.size(); ++place) {
     if ((places >> place & 1U) != 0) {
-      places_[place].given = false;
+      places_[place].unread = false;
     }
   }
 }
@@ -112,17 +112,17 @@ Session::Progress ServiceSession::serve(Channel* channel) {
 
 void ServiceSession::answer(std::uint64_t number, Blob bytes, Channel& channel) {
   int file = -1;
-  ServiceAnswer given = memory_->give(bytes, file);
-  if (given.place == ServiceAnswer::kInline && given.bytes > kSmall) {
+  ServiceAnswer head = memory_->give(bytes, file);
+  if (head.place == ServiceAnswer::kInline && head.bytes > kSmall) {
     // The answer is not in a place: the service did not ask for memory, or no place was free.
     Blob copy = memory_->allocate(bytes.bytes().size());
     std::ranges::copy(std::as_const(bytes).bytes(), copy.bytes().begin());
     bytes = copy;
-    given = memory_->give(bytes, file);
+    head = memory_->give(bytes, file);
   }
-  given.number = number;
-  const bool behind = given.place == ServiceAnswer::kInline;
-  channel.post(MessageKind::Answered, bytes_of(given),
+  head.number = number;
+  const bool behind = head.place == ServiceAnswer::kInline;
+  channel.post(MessageKind::Answered, bytes_of(head),
                behind ? std::as_const(bytes).bytes() : Bytes(), file);
 }
 

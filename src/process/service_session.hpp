@@ -30,9 +30,9 @@ class AnswerMemory : public std::enable_shared_from_this<AnswerMemory> {
  private:
   struct Place {
     Region memory;
-    bool kept = false;   ///< Whether the service keeps the answer.
-    bool given = false;  ///< Whether the guest has yet to read the answer.
-    bool known = false;  ///< Whether the guest has this memory.
+    bool kept = false;             ///< Whether the service keeps the answer.
+    bool unread = false;           ///< Whether the guest has yet to read the answer.
+    bool mapped_by_guest = false;  ///< Whether the guest has this memory.
   };
   [[nodiscard]] std::size_t free_place(std::size_t bytes) REPRISE_REQUIRES(mutex_);
   void let_go(std::size_t place) noexcept REPRISE_EXCLUDES(mutex_);

@@ -12,6 +12,7 @@ namespace {
 /// The longest wait of a step for a chunk, where `set_wait_deadline` allows waits.
 constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
 
+/// Makes a writer that polls. Throws `std::runtime_error` if `max_writers` writers are alive.
 std::unique_ptr<writer::WriterCore> make_writer(const std::shared_ptr<buffer::BufferCore>& core,
                                                 WaitHook& hook) {
   const std::optional<std::size_t> slot = core->slots().take();

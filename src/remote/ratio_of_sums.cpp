@@ -136,7 +136,7 @@ std::uint64_t ShardedLimiter::samples() const {
 void ShardedLimiter::restore(std::uint64_t inserts, std::uint64_t samples) {
   base::require(inserts <= remote::kMostInserts, base::Call{"ShardedLimiter::restore"},
                 "inserts is ", inserts, "; allowed: at most ", remote::kMostInserts);
-  ratio_->limiter().restore({inserts, samples}, 0, ratio_->limiter().terms());
+  ratio_->limiter().restore({inserts, samples}, /*waiting=*/0, ratio_->limiter().terms());
 }
 
 RatioBalance ShardedLimiter::balance() const {

@@ -162,6 +162,7 @@ RemoteWriters::RemoteWriters(std::shared_ptr<buffer::BufferCore> core)
       bytes_(core_->format()),
       fingerprint_(fingerprint(core_->schema(), core_->options().window)) {}
 
+/// The remote writer of this id, which is added if it is new.
 std::shared_ptr<RemoteWriters::Remote> RemoteWriters::remote(std::uint64_t writer_id) {
   const base::MutexLock lock(mutex_);
   if (const auto found = remotes_.find(writer_id); found != remotes_.end()) {
@@ -378,6 +379,8 @@ std::optional<AppendResult> RemoteWriters::append_locked(Remote& remote, const S
   return result;
 }
 
+/// Appends the rest of the shipment, until a step finds no room. Notes how far it came, or that all
+/// of the shipment is in.
 void RemoteWriters::append_segments(Remote& remote, const Shipment& shipment,
                                     base::Clock::time_point deadline, AppendResult& result) {
   Part& part = *remote.part;

@@ -142,20 +142,21 @@ ShardServer::Client& ShardServer::client_of(const Request& request) {
   client.last_heard = base::Clock::now();
   if (client.waits.empty() || client.waits.back() < request.header.number) {
     client.waits = request.waits;
-    std::erase_if(client.answers, [&](const auto& one) {
-      return !std::ranges::binary_search(client.waits, one.first);
+    std::erase_if(client.answers, [&](const auto& answer) {
+      return !std::ranges::binary_search(client.waits, answer.first);
     });
   }
   constexpr std::chrono::seconds kSweepInterval{1};  // Sweeping at each request would cost more.
   if (client.last_heard - last_sweep_ > kSweepInterval) {
     last_sweep_ = client.last_heard;
-    std::erase_if(clients_, [&](const auto& one) {
-      return client.last_heard - one.second.last_heard > forgotten_;
+    std::erase_if(clients_, [&](const auto& other) {
+      return client.last_heard - other.second.last_heard > forgotten_;
     });
   }
   return client;
 }
 
+/// Executes a request: its updates, and then its draws, so that the draws see the updates.
 Blob ShardServer::answer(const Request& request, const BlobAllocator& room, WaitHook* hook) {
   const AnswerLayout layout(kinds_, request.draws);
   Blob answer = room ? room(layout.bytes()) : Blob(layout.bytes());
@@ -213,6 +214,7 @@ DrawStatus ShardServer::draw(const Request& request, std::size_t draw, std::byte
   return static_cast<DrawStatus>(code);
 }
 
+/// What an answer tells of the whole shard, at this moment.
 AnswerHead ShardServer::totals(std::size_t selector) const {
   core_->shards().ingest_pending();
   const SelectorSummary hint = buffer::hinted(*core_, selector);

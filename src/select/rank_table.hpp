@@ -208,7 +208,7 @@ class RankTable {
         push(too_long ? next_above(value) : descending[i - 1], take_number(), i - begin);
       } else if (too_long &&
                  (next_.size == 0 || next_.lowest[next_.size - 1] > next_above(value))) {
-        push(next_above(value), take_number(), 0);
+        push(next_above(value), take_number(), /*items=*/0);
       }
       begin = i;
       if (too_long && value > lowest) {

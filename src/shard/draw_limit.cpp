@@ -35,6 +35,7 @@ void DrawLimit::exhaust(std::span<const std::uint32_t> leaves) noexcept {
   count_exhausted(leaves);
 }
 
+/// Counts these items as exhausted, and brings the fronts of their chunks up to date.
 void DrawLimit::count_exhausted(std::span<const std::uint32_t> leaves) noexcept {
   exhausted_ += leaves.size();
   budget_.add_exhausted(static_cast<std::ptrdiff_t>(leaves.size()));

@@ -71,7 +71,7 @@ void EpisodeIndex::enter(const Rows& rows, std::span<const SelectorSummary> /*ot
 /// tombstones (Knuth, "The Art of Computer Programming", volume 3, algorithm 6.4R).
 void EpisodeIndex::retire(std::uint32_t chunk, std::uint32_t ingested) noexcept {
   Run last;
-  for_each_run(chunk, 0, ingested, last, [this](std::uint32_t slot, std::uint32_t hash) {
+  for_each_run(chunk, /*begin=*/0, ingested, last, [this](std::uint32_t slot, std::uint32_t hash) {
     std::size_t hole = hash & mask_;
     while (entries_[hole].slot_plus_one != slot + 1) {
       hole = next(hole);

@@ -190,7 +190,7 @@ void LockedShard::retire(std::uint32_t chunk) noexcept {
   // writer's bell.
   shared.bell.published.store(0, base::Order::Relaxed);
   shared.bell.turn.set(storage::kNoTurn);
-  store_.note_frames(chunk, 0, 0);
+  store_.note_frames(chunk, /*rows=*/0, /*bytes=*/0);
   shared.cursor = 0;
   shared.states = 0;
   if (shared.pins.retire()) {

@@ -164,6 +164,7 @@ void WeightTree::assign(std::span<const std::uint32_t> leaves,
   }
 }
 
+/// Recomputes the ancestors of consecutive leaves.
 void WeightTree::refresh_run(std::size_t first, std::size_t count) noexcept {
   if (count == 0) {
     return;

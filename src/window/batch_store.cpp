@@ -241,6 +241,7 @@ std::span<std::byte> BatchView::bytes(int which, AnyField field) const {
   return {columns[index].data[which], elements * element_bytes(field.dtype())};
 }
 
+/// Refuses a column that fields of this role never have.
 void BatchView::check_role(int which, AnyField field) const {
   const RoleTraits& role = traits(field.role());
   if (which == kNow || (which == kReturns ? role.has_returns : role.has_next)) {
@@ -252,6 +253,7 @@ void BatchView::check_role(int which, AnyField field) const {
                "; allowed: ", which == kReturns ? "rewards" : "observations");
 }
 
+/// Throws because this batch does not have the column, and says which batches have it.
 void BatchView::refuse_missing(int which) {
   if (which == kReturns) {
     base::refuse<std::logic_error>(
@@ -274,6 +276,8 @@ void BatchView::refuse_stream_column() {
                                  base::Enumerator{"Continue"});
 }
 
+/// Describes where the stacks of a field are: in a column of their own or, with unique frames, at
+/// overlapping places of the column of frames.
 BatchView::Stacks BatchView::stacks(int which, AnyField field) const {
   const std::size_t index = field.index();
   if (index >= column_count || columns[index].signature != field.signature()) {
