@@ -45,7 +45,7 @@ void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
   std::fill_n(block.ends.begin(), shards.size(), 0);
   bool grouped = true;
   std::uint32_t last = kMaxShards;
-  for (std::uint32_t i = 0; i < keys.size(); ++i) {
+  for (std::uint32_t i = 0; i < keys.size() && grouped; ++i) {
     const std::uint32_t shard = shards.index_of_slot(keys[i].slot());
     if (shard != last) {
       grouped &= block.ends[shard] == 0;
