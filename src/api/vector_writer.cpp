@@ -300,7 +300,7 @@ CommitStatus VectorWriter::commit(std::span<const End> ends, std::span<const flo
       if (takes_no_step(row)) {
         continue;
       }
-      const CommitStatus status = writer_of(row).take(ends[row], priorities_of(row));
+      const CommitStatus status = writer_of(row).stamp_and_commit(ends[row], priorities_of(row));
       taken_[row] = status == CommitStatus::Committed;
       if (taken_[row] && ends[row] != End::Continue) {
         writer_of(row).begin_episode();
