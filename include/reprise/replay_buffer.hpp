@@ -42,7 +42,8 @@ class SelectorHandle {
       const ReplayBuffer& buffer);  // NOLINT(google-explicit-constructor): parts convert.
 
   /// Sets raw priorities, such as absolute TD errors, of the named items. The last of repeated keys
-  /// counts; stale keys are counted and skipped.
+  /// counts; stale keys are counted and skipped. Here and in every other call, a priority above 0
+  /// and below 2^-126 counts as 2^-126: such floats are denormal, and a thread may take them for 0.
   /// Errors, all found before anything is changed: `std::invalid_argument` for counts that differ,
   /// a priority that is NaN, infinite, negative or too large to be weighed, or a key of another
   /// buffer.
@@ -51,12 +52,13 @@ class SelectorHandle {
 
   /// The present raw priorities of the items with these keys, in the order of the keys. Each is the
   /// smallest priority that weighs as much as the item, so setting it again changes no weight. A
-  /// returned priority is within 2^-22 / alpha of what was set, relative to priority + epsilon;
-  /// `decay` and `set_alpha` change it. An item that is gone or exhausted has NaN. If priorities
-  /// change no weight (`Uniform`, `Recency`, `Fifo`, `Lifo`, an alpha of 0) the numbers have no
-  /// meaning, and `LossAdjusted` gives 0 for all up to 1. Returns how many items are still there.
-  /// Errors: `std::invalid_argument` for counts that differ, or a key of another buffer. Cost, per
-  /// 2048 keys: one lock per shard touched, and 31 times what weighing the keys costs.
+  /// returned priority is within 2^-22 / alpha of what was set, relative to priority + epsilon,
+  /// unless it weighs 2^-126, the least weight above 0; `decay` and `set_alpha` change it. An item
+  /// that is gone or exhausted has NaN. If priorities change no weight (`Uniform`, `Recency`,
+  /// `Fifo`, `Lifo`, an alpha of 0) the numbers have no meaning, and `LossAdjusted` gives 0 for all
+  /// up to 1. Returns how many items are still there. Errors: `std::invalid_argument` for counts
+  /// that differ, or a key of another buffer. Cost, per 2048 keys: one lock per shard touched, and
+  /// 31 times what weighing the keys costs.
   // NOLINTNEXTLINE(modernize-use-nodiscard): the priorities tell it too.
   std::size_t priorities(std::span<const ItemKey> keys, std::span<float> priorities) const;
 
@@ -67,18 +69,18 @@ class SelectorHandle {
   /// Sets the exponent of a `Proportional`, `LossAdjusted` or `Mixture` selector, or of one of your
   /// own whose rule has an alpha. Every weight w becomes w^(alpha / present alpha), which is the
   /// weight of its priority with the new exponent, and later priorities are weighed with it. A
-  /// weight of 0 stays 0, so a priority that was too small for the old exponent is lost. A weight
-  /// that a float cannot hold becomes the largest float, or 2^-126. An alpha of 0 makes all others
-  /// 1, for good. A weight keeps a relative error of about 2^-24 * alpha / present alpha.
-  /// `ReplayBuffer::options` still reports the original exponent. All shards' locks are held, so no
-  /// shard is ever seen half changed, and draws that hold all locks never see the buffer half
-  /// changed. Another draw in flight may meet one shard before the change and the next one after
-  /// it, and reports the probabilities with which it really drew. An update in flight writes each
-  /// of its keys before or after the change. Errors: `std::invalid_argument` for an alpha outside 0
-  /// to 8 or with which epsilon or the initial constant weighs infinity, a selector without an
-  /// exponent to set, one of your own that does not take it, or a present alpha of 0, with which
-  /// every weight is 1 and nothing can be inverted. A call that throws has changed nothing. Cost:
-  /// O(items): a few milliseconds per million.
+  /// weight of 0 stays 0. One that a float cannot hold becomes the largest float, or 2^-126; a
+  /// priority that was too small for the old exponent counts as the one that had weighed 2^-126. An
+  /// alpha of 0 makes all others 1, for good. A weight keeps a relative error of about 2^-24 *
+  /// alpha / present alpha. `ReplayBuffer::options` still reports the original exponent. All
+  /// shards' locks are held, so no shard is ever seen half changed, and draws that hold all locks
+  /// never see the buffer half changed. Another draw in flight may meet one shard before the change
+  /// and the next one after it, and reports the probabilities with which it really drew. An update
+  /// in flight writes each of its keys before or after the change. Errors: `std::invalid_argument`
+  /// for an alpha outside 0 to 8 or with which epsilon or the initial constant weighs infinity, a
+  /// selector without an exponent to set, one of your own that does not take it, or a present alpha
+  /// of 0, with which every weight is 1 and nothing can be inverted. A call that throws has changed
+  /// nothing. Cost: O(items): a few milliseconds per million.
   void set_alpha(float alpha);
 
   /// The present exponent: the one that `set_alpha` set last, before or after a checkpoint, or the

@@ -36,11 +36,13 @@ struct SamplerOptions {
   /// An item is fresh if it arrived since the first sampler with such a share was made, until any
   /// sampler draws it by any selector; items that a checkpoint loads are not fresh. An item that
   /// leaves before its turn in the queue, or weighs 0 then, is skipped, and the selector may draw
-  /// in its place. The selector's part of a batch may have fresh items too: those that the queue
-  /// still had, and with a share of 1 the few that arrive between the two parts of a draw. As the
-  /// queue gives each item once, its items have P(i) = 1 / N, whatever they weigh, and an
-  /// importance weight of 1 before scaling. Such a sampler refuses `WithoutReplacement` and
-  /// `Epoch`; it is refused for selectors that draw in an order, and with `max_times_sampled`.
+  /// in its place. Items that a draw has taken from the queue lose their place if the draw then
+  /// fails, because other threads have left nothing for the rest of the batch. The selector's part
+  /// of a batch may have fresh items too: those that the queue still had, and with a share of 1 the
+  /// few that arrive between the two parts of a draw. As the queue gives each item once, its items
+  /// have P(i) = 1 / N, whatever they weigh, and an importance weight of 1 before scaling. Such a
+  /// sampler refuses `WithoutReplacement` and `Epoch`; it is refused for selectors that draw in an
+  /// order, and with `max_times_sampled`.
   ///
   /// Cost: 1 byte per row of the buffer, and each shard's lock once more per batch.
   float fresh = 0.0F;

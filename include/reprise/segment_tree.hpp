@@ -21,10 +21,11 @@ struct SegmentStore;
 ///   tree.find_prefix_sum(9.0);    // 2, for 1 + 7 <= 9 < 1 + 7 + 2
 ///
 /// Leaves are 0 at first and may be any finite number; leaves of type double are at most 2^980
-/// (about 1e295) in magnitude, so that no sum is too large. -0 is stored as 0. A range [first,
-/// last) ends before `last` and may be empty. Sums are doubles and always computed from the leaves,
-/// never corrected by differences: there is no drift, and equal leaves give equal bits whatever the
-/// history and the machine's instruction set.
+/// (about 1e295) in magnitude, so that no sum is too large. -0 is stored as 0, and so are denormal
+/// numbers, below 2^-126 in magnitude (2^-1022 for double), which some threads take for 0. A range
+/// [first, last) ends before `last` and may be empty. Sums are doubles and always computed from the
+/// leaves, never corrected by differences: there is no drift, and equal leaves give equal bits
+/// whatever the history and the machine's instruction set.
 ///
 /// Thread safety: const methods from any thread while nobody changes the tree.
 /// Errors: `std::invalid_argument` naming argument, place, value and what is allowed, for a wrong
@@ -80,10 +81,10 @@ class SegmentTree {
   void assign_range(std::size_t first, std::span<const Leaf> values);
   /// Assigns `value` to each leaf of the range.
   void fill(std::size_t first, std::size_t last, Leaf value);
-  /// Multiplies each leaf of the range by the factor, rounded to Leaf; a product that is too small
-  /// becomes 0.
+  /// Multiplies each leaf of the range by the factor, rounded to Leaf; a denormal product becomes
+  /// 0.
   void scale(std::size_t first, std::size_t last, Leaf factor);
-  /// Adds the value to each leaf of the range, rounded to Leaf.
+  /// Adds the value to each leaf of the range, rounded to Leaf; a denormal sum becomes 0.
   void add(std::size_t first, std::size_t last, Leaf value);
 
   /// The leaf i on which the target falls: the sum of the leaves before i is at most the target,

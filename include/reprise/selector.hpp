@@ -163,10 +163,11 @@ class SelectorRule {
   SelectorRule() = default;
   virtual ~SelectorRule() = default;
 
-  /// Turns raw priorities, finite and at least 0, into the weights that `ShardSelector::update`
-  /// gets: finite, at least 0, and not falling while priorities rise. May be called under a shard's
-  /// lock: it must not wait, allocate memory or call the buffer. `weights` may be the memory of
-  /// `priorities`. The default weighs each item by its priority.
+  /// Turns raw priorities, finite, at least 0 and not denormal, into the weights that
+  /// `ShardSelector::update` gets: finite, at least 0, and not falling while priorities rise. A
+  /// denormal weight then counts as 2^-126. May be called under a shard's lock: it must not wait,
+  /// allocate memory or call the buffer. `weights` may be the memory of `priorities`. The default
+  /// weighs each item by its priority.
   virtual void weigh(std::span<const float> priorities, std::span<float> weights) const noexcept;
 
   /// Whether `weigh` gives a finite weight for a priority; other priorities are refused.

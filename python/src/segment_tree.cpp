@@ -235,6 +235,7 @@ constexpr const char* kDoc =
 the search by prefix sums that draws in proportion (Schaul et al., 2016, appendix B.2.1).
 
 Leaves are 0 at first, float32 or float64, finite; those of float64 at most 2^980 in magnitude.
+Denormal numbers, below 2^-126 (2^-1022 of float64) in magnitude, are stored as 0.
 A range [first, last) ends before last; None is the capacity. Sums are doubles, made from the
 leaves: there is no drift. ValueError names argument, place, value and what is allowed; a call
 that raises has changed nothing. Threads take turns; the GIL is released by calls on more than 512

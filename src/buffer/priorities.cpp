@@ -1,8 +1,10 @@
 #include "buffer/priorities.hpp"
 
+#include "base/normal.hpp"
 #include "base/text.hpp"
 #include "buffer/keys_by_shard.hpp"
 #include "buffer/update.hpp"
+#include "select/weight_rule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -33,7 +35,7 @@ void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       tried[i] = std::bit_cast<float>(low[i] + (high[i] - low[i]) / 2);
     }
-    rule.weigh(weighed, weighed);
+    select::weigh_all(rule, weighed, weighed);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const std::uint32_t middle = low[i] + (high[i] - low[i]) / 2;
       if (weighed[i] >= weights[i]) {
@@ -44,7 +46,8 @@ void unweigh(const SelectorRule& rule, std::span<float> weights) noexcept {
     }
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    weights[i] = std::isnan(weights[i]) ? weights[i] : std::bit_cast<float>(high[i]);
+    weights[i] =
+        std::isnan(weights[i]) ? weights[i] : base::normal_or_0(std::bit_cast<float>(high[i]));
   }
 }
 

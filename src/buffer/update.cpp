@@ -1,14 +1,14 @@
 #include "buffer/update.hpp"
 
 #include "base/extremes.hpp"
+#include "base/normal.hpp"
 #include "base/text.hpp"
 #include "buffer/keys_by_shard.hpp"
+#include "select/weight_rule.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -74,11 +74,8 @@ void group(std::span<const ItemKey>& keys, std::span<const float>& priorities,
   priorities = std::span(block.priorities).first(keys.size());
 }
 
-/// Whether a priority is finite and at least 0. Adding 0 clears the sign of -0, and NaN, infinity
-/// and negative numbers have larger bits than the largest float.
 bool valid(float priority) noexcept {
-  return std::bit_cast<std::uint32_t>(priority + 0.0F) <=
-         std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max());
+  return base::finite_and_not_negative(priority);
 }
 
 /// Whether a key may be of the buffer. It has no branch, because loops over keys call it.
@@ -114,16 +111,6 @@ void check(std::span<const ItemKey> keys, std::span<const float> priorities,
   // Some priority or key is wrong; the loops of these calls find it, and throw.
   check_priorities("update_priorities", priorities, rule);
   refuse_foreign("update_priorities", keys, tag, slots);
-}
-
-/// Weighs the priorities. Makes every weight finite and at least 0 (I4), because the priorities may
-/// have been checked with another exponent, or a user's rule may return anything.
-void weigh(const SelectorRule& rule, std::span<const float> priorities,
-           std::span<float> weights) noexcept {
-  rule.weigh(priorities, weights);
-  std::ranges::transform(weights, weights.begin(), [](float weight) {
-    return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
-  });
 }
 
 [[noreturn]] void refuse_selector(const char* call, std::size_t selector) {
@@ -193,7 +180,7 @@ UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
     std::span<const ItemKey> grouped = keys.subspan(done, count);
     std::span<const float> raw = priorities.subspan(done, count);
     group(grouped, raw, shards, block);
-    weigh(rule, raw, std::span(block.weights).first(count));
+    select::weigh_all(rule, raw, std::span(block.weights).first(count));
     const auto has_keys = [&](std::size_t s) { return block.ends[s] > block.begins[s]; };
     shards.visit(has_keys, [&](std::size_t s, shard::LockedShard& shard) {
       const std::uint32_t begin = block.begins[s];
@@ -201,7 +188,7 @@ UpdateResult update_checked(BufferCore& core, std::span<const ItemKey> keys,
       const std::span<float> weights = std::span(block.weights).subspan(begin, size);
       // An exponent that was set since the weights were computed stays while the lock is held.
       if (core.selectors().alphas_set() != alphas_set) {
-        weigh(rule, raw.subspan(begin, size), weights);
+        select::weigh_all(rule, raw.subspan(begin, size), weights);
       }
       applied += shard.update(selector, grouped.subspan(begin, size), weights,
                               std::span(block.leaves).first(size));
@@ -318,7 +305,7 @@ void reset(BufferCore& core, float priority, std::size_t selector) {
   core.shards().drain();
   const ShardSet::LockAll all(core.shards());  // The locks keep the exponent as it is.
   float weight = 0.0F;
-  weigh(rule, {&priority, 1}, {&weight, 1});
+  select::weigh_all(rule, {&priority, 1}, {&weight, 1});
   for (std::size_t s = 0; s < all.size(); ++s) {
     all[s].update_all(selector, weight);
   }

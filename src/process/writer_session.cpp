@@ -1,7 +1,7 @@
+#include "base/normal.hpp"
 #include "process/session.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -217,7 +217,7 @@ std::vector<float> WriterSession::priorities(const Stream& stream, std::byte* ro
                                       priorities.size());
   // The guest has checked their weights with the exponent that it knows. With another one that was
   // set since, weights are clamped at ingestion.
-  if (!std::ranges::all_of(priorities, [](float p) { return std::isfinite(p) && p >= 0.0F; })) {
+  if (!std::ranges::all_of(priorities, base::finite_and_not_negative)) {
     refuse_ring("a priority is not finite and at least 0");
   }
   return priorities;

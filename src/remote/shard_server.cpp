@@ -1,5 +1,6 @@
 #include "remote/shard_server.hpp"
 
+#include "base/normal.hpp"
 #include "base/text.hpp"
 #include "buffer/priorities.hpp"
 #include "buffer/update.hpp"
@@ -7,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <limits>
 
 namespace reprise::remote {
@@ -90,7 +90,7 @@ ShardServer::Request ShardServer::parse(Bytes blob) const {
   // The selector need not be able to weigh these: its exponent may have been set since the client
   // asked its own.
   for (const float priority : request.priorities) {
-    reader.require(std::isfinite(priority) && priority >= 0.0F, "priority ", priority,
+    reader.require(base::finite_and_not_negative(priority), "priority ", priority,
                    "; allowed: finite, at least 0");
   }
   request.stale = drop_foreign(request.keys, request.priorities, *core_);

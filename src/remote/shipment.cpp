@@ -1,7 +1,8 @@
 #include "remote/shipment.hpp"
 
+#include "base/normal.hpp"
+
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace reprise::remote {
@@ -25,7 +26,7 @@ void check_priorities(const BlobReader& reader, const SegmentView& segment) {
   for (std::size_t i = 0; i < segment.head.priorities; ++i) {
     float priority = 0.0F;
     std::memcpy(&priority, segment.priorities.data() + i * sizeof(priority), sizeof(priority));
-    reader.require(std::isfinite(priority) && priority >= 0.0F, "priority ", priority,
+    reader.require(base::finite_and_not_negative(priority), "priority ", priority,
                    "; allowed: finite, at least 0");
   }
 }

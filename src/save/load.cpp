@@ -1,3 +1,4 @@
+#include "base/normal.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "buffer/plan.hpp"
@@ -13,7 +14,6 @@
 #include "storage/frame_codec.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -302,8 +302,8 @@ class ShardLoader {
     for (std::uint32_t row = 0; row < image.ingested; ++row) {
       const float priority = priorities[row];
       const bool item = storage::is_item(priority);
-      if (!(item || priority == storage::kNotAStep || priority == storage::kStepWithoutItem) ||
-          std::isinf(priority)) {
+      if (!(base::finite_and_not_negative(priority) || priority == storage::kInitialPriority ||
+            priority == storage::kNotAStep || priority == storage::kStepWithoutItem)) {
         refuse(entry, ", row ", row, ": priority ", priority);
       }
       any_step |= row >= image.deselected && priority != storage::kNotAStep;

@@ -1,5 +1,6 @@
 #include "save/stored_shard.hpp"
 
+#include "base/normal.hpp"
 #include "save/save.hpp"
 
 #include <algorithm>
@@ -171,7 +172,7 @@ ShardImage read_state(record::Decoder& from, const ImageBounds& bounds, std::uin
       const float value = image.stored.back()[i];
       const bool removed = s == 0 && value == shard::kRemoved;
       image.any_removed |= removed;
-      if (!removed && !(std::isfinite(value) && value >= 0.0F)) {
+      if (!removed && !base::finite_and_not_negative(value)) {
         from.refuse("item ", i, " has a value that cannot be");
       }
     }

@@ -223,8 +223,18 @@ Leaf max(const SegmentRange<Leaf>& range) {
 
 template <class Leaf>
 void transform(std::span<Leaf> leaves, Leaf factor, Leaf value) {
+  // The sum of a leaf and a value of at least this is never denormal, because it is 0 or no less
+  // than the last place of one of them. Nor is a product with at least 1.
+  constexpr Leaf kLarge =
+      2 / std::numeric_limits<Leaf>::epsilon() * std::numeric_limits<Leaf>::min();
+  if (std::abs(factor) >= 1 && (value == 0 || std::abs(value) >= kLarge)) {
+    for (Leaf& leaf : leaves) {
+      leaf = leaf * factor + value;
+    }
+    return;
+  }
   for (Leaf& leaf : leaves) {
-    leaf = leaf * factor + value;
+    leaf = as_stored(leaf * factor + value);
   }
 }
 

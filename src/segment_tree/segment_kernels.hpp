@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -13,6 +14,13 @@ inline constexpr Leaf kMinOfNone = std::numeric_limits<Leaf>::infinity();
 /// Leaves below a node of the lowest level: one cache line of them.
 template <class Leaf>
 inline constexpr std::size_t kLine = 64 / sizeof(Leaf);
+
+/// 0 for denormal numbers and -0, other numbers as they are. A thread that takes denormal numbers
+/// for 0 would compute other sums of them than the tree has, and find leaves that are not there.
+template <class Leaf>
+[[nodiscard]] inline Leaf as_stored(Leaf value) noexcept {
+  return std::abs(value) >= std::numeric_limits<Leaf>::min() ? value : Leaf{0};
+}
 
 /// Eight sibling nodes. Places beyond a level's last node hold the sum and the extremes of no
 /// leaves.
@@ -63,7 +71,7 @@ struct SegmentKernels {
   Leaf (*min)(const SegmentRange<Leaf>& range);
   Leaf (*max)(const SegmentRange<Leaf>& range);
 
-  /// Sets each leaf to leaf * factor + value, which is -0 only if value is -0.
+  /// Sets each leaf to leaf * factor + value, as it is stored.
   void (*transform)(std::span<Leaf> leaves, Leaf factor, Leaf value);
 };
 

@@ -21,6 +21,7 @@ namespace {
 
 using base::divide_up;
 using base::text;
+using segment_tree::as_stored;
 using segment_tree::kMinOfNone;
 using segment_tree::segment_kernels;
 
@@ -208,7 +209,7 @@ struct SegmentStore {
     std::size_t count = 0;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       __builtin_prefetch(&lines[leaves[std::min(i + kAhead, leaves.size() - 1)]]);
-      lines[leaves[i]] = values[i] + Leaf{0};  // Never -0.
+      lines[leaves[i]] = as_stored(values[i]);
       const std::size_t line = leaves[i] / kLine<Leaf>;
       std::uint8_t& bits = dirty_of(0)[line / kFanout];
       const unsigned bit = 1U << line % kFanout;
@@ -264,7 +265,7 @@ struct SegmentStore {
     }
   }
 
-  /// Sets each leaf of the range to leaf * factor + value. `value` must not be -0.
+  /// Sets each leaf of the range to leaf * factor + value. Neither is denormal.
   void transform(std::size_t first, std::size_t last, Leaf factor, Leaf value) noexcept {
     write(first, last, [&](std::span<Leaf> part, std::size_t) {
       segment_kernels<Leaf>().transform(part, factor, value);
@@ -393,8 +394,7 @@ void SegmentTree<Leaf>::assign_range(std::size_t first, std::span<const Leaf> va
   check_values("assign_range", values);
   store_->write(first, first + values.size(), [&](std::span<Leaf> part, std::size_t at) {
     const std::span<const Leaf> from = values.subspan(at - first, part.size());
-    std::transform(from.begin(), from.end(), part.begin(),
-                   [](Leaf value) { return value + Leaf{0}; });
+    std::transform(from.begin(), from.end(), part.begin(), as_stored<Leaf>);
   });
 }
 
@@ -403,7 +403,7 @@ void SegmentTree<Leaf>::fill(std::size_t first, std::size_t last, Leaf value) {
   check_range("fill", first, last, capacity());
   check_value("fill", "value", value);
   store_->write(first, last, [&](std::span<Leaf> part, std::size_t) {
-    std::fill(part.begin(), part.end(), value + Leaf{0});
+    std::fill(part.begin(), part.end(), as_stored(value));
   });
 }
 
@@ -412,7 +412,7 @@ void SegmentTree<Leaf>::scale(std::size_t first, std::size_t last, Leaf factor) 
   check_range("scale", first, last, capacity());
   check_value("scale", "factor", factor);
   check_change("scale", *this, first, last, [&](Leaf leaf) { return leaf * factor; });
-  store_->transform(first, last, factor, Leaf{0});
+  store_->transform(first, last, as_stored(factor), Leaf{0});
 }
 
 template <class Leaf>
@@ -420,7 +420,7 @@ void SegmentTree<Leaf>::add(std::size_t first, std::size_t last, Leaf value) {
   check_range("add", first, last, capacity());
   check_value("add", "value", value);
   check_change("add", *this, first, last, [&](Leaf leaf) { return leaf + value; });
-  store_->transform(first, last, Leaf{1}, value + Leaf{0});
+  store_->transform(first, last, Leaf{1}, as_stored(value));
 }
 
 template <class Leaf>

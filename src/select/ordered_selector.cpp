@@ -4,6 +4,7 @@
 
 #include "base/check.hpp"
 #include "base/describe.hpp"
+#include "base/normal.hpp"
 #include "select/weight_rule.hpp"
 #include "tree/largest_tree.hpp"
 
@@ -105,8 +106,10 @@ class OrderedSelector final : public ShardSelector {
   void update(std::span<const std::uint32_t> leaves,
               std::span<const float> weights) noexcept override {
     for (std::size_t i = 0; by_priority() && i < leaves.size(); ++i) {
-      assign(leaves[i], key_of(weights[i], leaves[i]));
-      highest_seen_ = std::max(highest_seen_, weights[i]);
+      // Checkpoints of 0.2 have denormal priorities.
+      const float priority = base::normal_or_0(weights[i]);
+      assign(leaves[i], key_of(priority, leaves[i]));
+      highest_seen_ = std::max(highest_seen_, priority);
     }
   }
 
@@ -130,8 +133,7 @@ class OrderedSelector final : public ShardSelector {
     return {0.0, static_cast<double>(highest_seen_)};
   }
   void set_memory(const SelectorMemory& memory) noexcept override {
-    highest_seen_ = static_cast<float>(
-        std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
+    highest_seen_ = highest_seen_of(memory.second);
   }
 
   [[nodiscard]] std::int64_t first_key() const noexcept override { return keys_.largest(); }

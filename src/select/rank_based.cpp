@@ -2,6 +2,7 @@
 
 #include "base/describe.hpp"
 #include "base/mutex.hpp"
+#include "base/normal.hpp"
 #include "select/rank_lists.hpp"
 #include "select/rank_table.hpp"
 #include "select/weight_rule.hpp"
@@ -166,8 +167,10 @@ class RankSelector final : public ShardSelector {
       lists_.prefetch_slot(leaf);
     }
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      priorities_.assign(leaves[i], weights[i]);
-      const std::uint16_t number = number_of(weights[i]);
+      // Checkpoints of 0.2 have denormal priorities.
+      const float priority = base::normal_or_0(weights[i]);
+      priorities_.assign(leaves[i], priority);
+      const std::uint16_t number = number_of(priority);
       if (lists_.bucket_of(leaves[i]) != number) {
         remove(leaves[i]);
         add(leaves[i], number);
@@ -205,8 +208,7 @@ class RankSelector final : public ShardSelector {
     return {0.0, static_cast<double>(highest_seen_)};
   }
   void set_memory(const SelectorMemory& memory) noexcept override {
-    highest_seen_ = static_cast<float>(
-        std::clamp(memory.second, 0.0, double{std::numeric_limits<float>::max()}));
+    highest_seen_ = highest_seen_of(memory.second);
   }
 
   // The steps of a round of the rule. Like all calls, they are made with the shard's lock held.

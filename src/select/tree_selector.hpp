@@ -75,7 +75,7 @@ class TreeSelector : public ShardSelector {
       scale(memory.first);
     }
     if (memory.second >= 0.0 && memory.second <= double{std::numeric_limits<float>::max()}) {
-      highest_seen_ = static_cast<float>(memory.second);
+      highest_seen_ = highest_seen_of(memory.second);
     }
   }
 

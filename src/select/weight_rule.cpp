@@ -1,6 +1,7 @@
 #include "select/weight_rule.hpp"
 
 #include "base/describe.hpp"
+#include "base/normal.hpp"
 #include "base/text.hpp"
 #include "select/tree_selector.hpp"
 #include "tree/weighing.hpp"
@@ -60,9 +61,27 @@ StrategyKind<Selector> Uniform::selector_kind() {
 }
 
 namespace select {
+
+void weigh_all(const SelectorRule& rule, std::span<const float> priorities,
+               std::span<float> weights) noexcept {
+  std::ranges::transform(priorities, weights.begin(), base::normal_or_0);
+  rule.weigh(weights, weights);
+  std::ranges::transform(weights, weights.begin(), [](float weight) {
+    const float normal = base::normal_or_0(weight);  // Or NaN.
+    return normal > 0.0F ? std::min(normal, std::numeric_limits<float>::max()) : 0.0F;
+  });
+}
+
+float highest_seen_of(double stored) noexcept {
+  using Limits = std::numeric_limits<float>;
+  return stored > 0.0
+             ? static_cast<float>(std::clamp(stored, double{Limits::min()}, double{Limits::max()}))
+             : 0.0F;
+}
+
 WeightRule::WeightRule(const Proportional& options, const char* name)
     : alpha_(options.alpha),
-      epsilon_(options.epsilon),
+      epsilon_(base::normal_or_0(options.epsilon)),
       initial_(options.initial),
       weighted_(true),
       initial_priority_(options.initial == InitialPriority::Constant ? options.initial_constant
@@ -108,7 +127,7 @@ void WeightRule::check_alpha(float alpha) const {
 bool WeightRule::set_alpha(float alpha) noexcept {
   alpha_.set(alpha);
   float weight = 0.0F;
-  weigh(std::span(&initial_priority_, 1), std::span(&weight, 1));
+  weigh_all(*this, std::span(&initial_priority_, 1), std::span(&weight, 1));
   initial_weight_.set(weight);
   return true;
 }
@@ -119,9 +138,9 @@ void WeightRule::weigh(std::span<const float> priorities, std::span<float> weigh
   } else if (min_priority_ > 0.0F) {
     std::ranges::transform(priorities, weights.begin(),
                            [this](float priority) { return std::max(priority, min_priority_); });
-    tree::weigh(weights, alpha_.get(), epsilon_, weights);
+    tree::weigh(weights, base::normal_or_0(alpha_.get()), epsilon_, weights);
   } else if (weighted_) {
-    tree::weigh(priorities, alpha_.get(), epsilon_, weights);
+    tree::weigh(priorities, base::normal_or_0(alpha_.get()), epsilon_, weights);
   } else {
     std::fill(weights.begin(), weights.end(), 1.0F);
   }
@@ -152,14 +171,7 @@ void WeightRule::weigh_run(std::span<const float> priorities, std::span<float> w
   // run of only marks needs no weighing.
   if (std::any_of(priorities.begin(), priorities.end(),
                   [](float priority) { return priority >= 0.0F; })) {
-    std::transform(priorities.begin(), priorities.end(), weights.begin(),
-                   [](float priority) { return std::max(priority, 0.0F); });
-    weigh(weights, weights);
-    // The exponent may have grown since the commit was checked, and a user's rule may give any
-    // number, so weights are clamped: finite and at least 0 (I4).
-    std::transform(weights.begin(), weights.end(), weights.begin(), [](float weight) {
-      return weight > 0.0F ? std::min(weight, std::numeric_limits<float>::max()) : 0.0F;
-    });
+    weigh_all(*this, priorities, weights);
   }
   for (std::size_t i = 0; i < priorities.size(); ++i) {
     if (!is_item(priorities[i])) {

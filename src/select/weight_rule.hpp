@@ -18,6 +18,17 @@ inline constexpr float kMaxAlpha = 8.0F;
 inline constexpr std::string_view kInitials[] = {"maximum_in_buffer", "highest_seen", "constant",
                                                  "from_caller"};
 
+/// Weighs as `rule` does, and makes every weight finite and at least 0 (I4), and none denormal,
+/// because the priorities may have been checked with another exponent, and a user's rule may return
+/// anything. A denormal priority counts as 2^-126, so that weights are the same on threads that
+/// take denormal numbers for 0; marks count as 0. The spans may be the same memory.
+void weigh_all(const SelectorRule& rule, std::span<const float> priorities,
+               std::span<float> weights) noexcept;
+
+/// The highest weight ever seen, from a checkpoint, whatever number that has: at most the largest
+/// float, and not denormal.
+[[nodiscard]] float highest_seen_of(double stored) noexcept;
+
 /// A number that one thread sets while others read it. A copy has the value of that moment, and
 /// does not follow later changes.
 ///

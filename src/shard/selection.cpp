@@ -63,7 +63,7 @@ void Selection::restore(std::span<const std::uint32_t> leaves, const ShardImage&
   for (std::size_t s = 0; s < size(); ++s) {
     const float* const stored = image.stored[s].data() + at;
     std::transform(stored, stored + leaves.size(), values.begin(),
-                   [](float value) { return std::max(value, 0.0F); });  // kRemoved is below 0.
+                   [](float value) { return value == kRemoved ? 0.0F : value; });
     selectors_[s]->restore(leaves, std::span(values).first(leaves.size()));
   }
 }

@@ -164,10 +164,13 @@ void weigh(std::span<const float> priorities, float alpha, float epsilon,
   } else if (alpha == 1.0F) {
     map(priorities, weights, plus_epsilon);
   } else {
-    // The weight of 0 is 2^-1000, which is 0 as a float.
+    // The weight of 0 is 2^-1000, which is 0 as a float; no other is below 2^-126, whatever the
+    // error of `exp2_of` is.
+    constexpr double kLowest = -126.0 + 0x1p-30;
     const auto exponent = [=](Vector priority) HWY_ATTR {
       const auto x = plus_epsilon(priority);
-      return hn::IfThenElse(hn::Gt(x, constant(0.0)), hn::Mul(log2_of(x), constant(double{alpha})),
+      const auto y = hn::Mul(log2_of(x), constant(double{alpha}));
+      return hn::IfThenElse(hn::Gt(x, constant(0.0)), hn::Max(y, constant(kLowest)),
                             constant(-1000.0));
     };
     map(priorities, weights, exponent, [](Vector y) HWY_ATTR { return exp2_of(y); });

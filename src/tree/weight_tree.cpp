@@ -1,6 +1,7 @@
 #include "tree/weight_tree.hpp"
 
 #include "base/divider.hpp"
+#include "base/normal.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -18,11 +19,6 @@ using base::divide_up;
 
 constexpr std::size_t padded(std::size_t leaves) {
   return std::max<std::size_t>(divide_up(leaves, kLeavesPerNode), 1) * kLeavesPerNode;
-}
-
-/// Turns -0 into +0, so that equal weights have equal bits.
-float normal_zero(float weight) {
-  return weight + 0.0F;
 }
 
 /// Replaces nodes by their parents. Of equal neighbours one is kept, so sorted nodes give each
@@ -132,7 +128,7 @@ bool WeightTree::all_positive(std::span<const std::uint32_t> leaves) const noexc
 }
 
 void WeightTree::assign_run(std::uint32_t first, std::span<const float> weights) noexcept {
-  std::transform(weights.begin(), weights.end(), leaves_.data() + first, normal_zero);
+  std::transform(weights.begin(), weights.end(), leaves_.data() + first, base::normal_or_0);
   refresh_run(first, weights.size());
 }
 
@@ -152,7 +148,7 @@ void WeightTree::assign(std::span<const std::uint32_t> leaves,
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       __builtin_prefetch(&leaves_[leaves[std::min(i + kAhead, count - 1)]]);
-      leaves_[leaves[i]] = normal_zero(weights[i]);
+      leaves_[leaves[i]] = base::normal_or_0(weights[i]);
       const auto node = static_cast<std::uint32_t>(leaves[i] / kLeavesPerNode);
       if (kept == 0 || nodes[kept - 1] != node) {
         nodes[kept++] = node;

@@ -16,6 +16,9 @@ namespace reprise::tree {
 /// Sums are doubles and always recomputed from the children (invariant I9): equal weights give
 /// equal bits, whatever the history and the instruction set.
 ///
+/// A denormal weight is stored as 2^-126: a thread that takes denormal numbers for 0 would find it
+/// to be 0 where another one found it to be above, and draw any leaf (invariant I4).
+///
 /// Externally synchronised. Every weight given is finite and at least 0. Nothing allocates after
 /// construction.
 class WeightTree {
@@ -50,7 +53,8 @@ class WeightTree {
   /// recomputes each ancestor about once; nearly sorted batches are cheapest.
   void assign(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
-  /// Calls `change` with the first `count` leaves as one span, of which it may set any. Cost:
+  /// Calls `change` with the first `count` leaves as one span, of which it may set any, to 0 or at
+  /// least 2^-126. Cost:
   /// O(count).
   template <class Change>
   void change_first(std::size_t count, const Change& change) noexcept {

@@ -1,5 +1,7 @@
 #include "writer/writer_core.hpp"
 
+#include "base/normal.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -130,7 +132,9 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
 /// priorities, before `OpenChunk::step` or `end` publishes them.
 void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
-    return i < priorities.size() ? priorities[i] : storage::kInitialPriority;
+    // Shipments bring this mark in the place of a priority, too.
+    const bool given = i < priorities.size() && priorities[i] != storage::kInitialPriority;
+    return given ? base::normal_or_0(priorities[i]) : storage::kInitialPriority;
   };
   if (end == End::Continue || core_->window().continues()) {
     if (open_ + 1 < core_->window().ahead()) {

@@ -95,13 +95,10 @@ TEST_P(Priorities, WhoseWeightOverflowsAreRefused) {
   EXPECT_EQ(line.probabilities(), (Probabilities{{0, 1.0}}));
 }
 
-TEST_P(Priorities, FromTheSmallestToTheLargestFloatKeepTheirRatio) {
-  const float denormal = std::numeric_limits<float>::denorm_min();
+TEST_P(Priorities, FromTheSmallestNormalFloatToTheLargestKeepTheirRatio) {
+  const float smallest = std::numeric_limits<float>::min();
   const float largest = std::numeric_limits<float>::max();
-  EXPECT_EQ(
-      update({keys_[0], keys_[1], keys_[2], keys_[3]}, {denormal, denormal, 2.0F * denormal, 0.0F})
-          .applied,
-      4U);
+  EXPECT_EQ(update(keys_, {smallest, smallest, 2.0F * smallest, 0.0F}).applied, 4U);
   expect_weights({1, 1, 2, 0});
   EXPECT_EQ(update(keys_, {largest, largest, largest, largest}).applied, 4U);
   expect_weights({1, 1, 1, 1});

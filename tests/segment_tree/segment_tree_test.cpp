@@ -1,3 +1,4 @@
+#include "testing/fixtures/without_denormals.hpp"
 #include "testing/test.hpp"
 
 namespace reprise {
@@ -79,11 +80,54 @@ TYPED_TEST(SegmentTreeTest, NegativeZeroIsStoredAsZero) {
 }
 
 TYPED_TEST(SegmentTreeTest, WhatIsScaledBelowTheSmallestNumberIsNeverFound) {
-  constexpr auto kTiny = std::numeric_limits<TypeParam>::denorm_min();
+  constexpr auto kTiny = std::numeric_limits<TypeParam>::min();
   auto tree = tree_of<TypeParam>({kTiny, 1, kTiny});
   tree.scale(0, 3, TypeParam(0.25));
   EXPECT_EQ(tree.leaf(0), TypeParam{0});
   EXPECT_EQ(found(tree, {0.0, 0.25}), (std::vector<std::size_t>{1, 1}));
+}
+
+TYPED_TEST(SegmentTreeTest, DenormalNumbersAreStoredAsZeroOnEveryThread) {
+  REPRISE_SKIP_WITHOUT_FLUSHING();
+  constexpr auto kSmallest = std::numeric_limits<TypeParam>::min();
+  constexpr auto kDenormal = kSmallest / 2;
+  for (const bool flushed : {false, true}) {
+    SegmentTree<TypeParam> tree(40);
+    test::call_flushed(flushed, [&] {
+      tree.assign(0, kDenormal);
+      tree.assign_range(1, std::vector<TypeParam>{-kDenormal, kSmallest, -kSmallest});
+      tree.fill(4, 8, kDenormal);
+      tree.fill(8, 12, TypeParam(1.5) * kSmallest);
+      tree.scale(8, 10, TypeParam(0.25));
+      tree.add(10, 12, -kSmallest);
+      tree.fill(12, 14, std::numeric_limits<TypeParam>::max() / TypeParam(0x1p50));
+      tree.scale(12, 14, kDenormal);
+      tree.fill(14, 16, kSmallest);
+      tree.add(14, 16, -kDenormal);
+    });
+    for (std::size_t leaf = 0; leaf < 40; ++leaf) {
+      const TypeParam expected = leaf == 3                    ? -kSmallest
+                                 : leaf == 2 || leaf / 2 == 7 ? kSmallest
+                                                              : TypeParam{0};
+      EXPECT_EQ(tree.leaf(leaf), expected) << "leaf " << leaf << ", flushed " << flushed;
+    }
+    EXPECT_EQ(tree.max(4, 14), TypeParam{0});
+    EXPECT_EQ(tree.total(), 2 * double{kSmallest});
+  }
+}
+
+TYPED_TEST(SegmentTreeTest, AThreadThatFlushesDenormalsFindsALeafAboveZero) {
+  REPRISE_SKIP_WITHOUT_FLUSHING();
+  constexpr auto kSmallest = std::numeric_limits<TypeParam>::min();
+  SegmentTree<TypeParam> tree(400);
+  tree.fill(0, 400, kSmallest / 2);
+  tree.assign(5, kSmallest);
+  const std::vector<double> targets{0.0, tree.total() / 2, tree.total()};
+  const auto leaves = test::call_flushed(true, [&] { return found(tree, targets); });
+  for (const std::size_t leaf : leaves) {
+    ASSERT_LT(leaf, tree.capacity());
+    EXPECT_GT(tree.leaf(leaf), TypeParam{0});
+  }
 }
 
 TYPED_TEST(SegmentTreeTest, MovingKeepsLeaves) {

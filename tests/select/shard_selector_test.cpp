@@ -1,7 +1,10 @@
 #include <reprise/selector.hpp>
+#include <reprise/selectors/heaps.hpp>
 #include <reprise/selectors/mixture.hpp>
+#include <reprise/selectors/rank_based.hpp>
 #include <reprise/selectors/recency.hpp>
 
+#include "testing/fixtures/without_denormals.hpp"
 #include "testing/test.hpp"
 
 namespace reprise {
@@ -63,6 +66,31 @@ TEST(ShardSelectorDefaults, HideExactlyTheLeavesNamedAndShowThemAgain) {
   std::ranges::transform(hidden, before.begin(), [&](auto leaf) { return weights[leaf]; });
   selector.show(hidden, before);
   EXPECT_EQ(selector.leaves, weights);
+}
+
+/// Checkpoints of earlier versions have denormal weights.
+TEST(ShardSelectorsOfPriorities, RestoreADenormalWeightAsTheSmallestNormalOne) {
+  constexpr float kNormal = std::numeric_limits<float>::min();
+  constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
+  const std::vector<std::uint32_t> leaves{0, 1, 2};
+  for (const Selector& selector :
+       {Selector(Proportional{.alpha = 1.0F}), Selector(Mixture{.alpha = 1.0F}),
+        Selector(RankBased{}), Selector(MaxHeap{}), Selector(MinHeap{})}) {
+    for (const bool flushed : {false, true}) {
+      const auto rule = selector.make_selector_rule();
+      const auto loaded = rule->make_shard_selector(4);
+      loaded->insert({0, std::vector(3, 0.0F)}, {});
+      test::call_flushed(flushed, [&] {
+        loaded->restore(leaves, std::vector{kDenormal, 0.0F, kNormal});
+        loaded->set_memory({1.0, double{kDenormal}});
+      });
+      std::vector<float> stored(3);
+      loaded->store(leaves, stored);
+      // A heap stores the sum of a leaf, which is its priority.
+      EXPECT_EQ(stored, (std::vector{kNormal, 0.0F, kNormal}));
+      EXPECT_EQ(loaded->summary().highest_seen, kNormal);
+    }
+  }
 }
 
 TEST(ShardSelectorOfMixture, ThatHidesALeafTwiceShowsWhatItWeighed) {

@@ -2,12 +2,9 @@
 #include "select/tree_selector.hpp"
 #include "storage/chunk_store.hpp"
 #include "testing/fixtures/rng.hpp"
+#include "testing/fixtures/without_denormals.hpp"
 
 #include <gtest/gtest.h>
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <cmath>
@@ -39,22 +36,6 @@ std::unique_ptr<TreeSelector> filled(const WeightRule& rule, const Floats& prior
   selector->insert({0, priorities}, kNoOtherShards);
   return selector;
 }
-
-#if defined(__SSE2__)
-/// While an object of this class exists, the thread reads and writes denormal numbers as 0.
-class WithoutDenormals {
- public:
-  WithoutDenormals() { _mm_setcsr(before_ | kFlushToZero | kDenormalsAreZero); }
-  ~WithoutDenormals() { _mm_setcsr(before_); }
-  WithoutDenormals(const WithoutDenormals&) = delete;
-  WithoutDenormals& operator=(const WithoutDenormals&) = delete;
-
- private:
-  static constexpr unsigned kFlushToZero = 0x8000;
-  static constexpr unsigned kDenormalsAreZero = 0x40;
-  const unsigned before_ = _mm_getcsr();
-};
-#endif
 
 /// The weight of each leaf, as reported by a draw at the middle of the leaf's range of prefix sums;
 /// 0 for leaves so light that no draw can hit them.
@@ -252,11 +233,11 @@ TEST(SetAlpha, StaysWithinAFloatsRange) {
 }
 
 TEST(ChangesOfAllWeights, LoseNothingOnAThreadThatFlushesDenormalsToZero) {
-#if defined(__SSE2__)
+  REPRISE_SKIP_WITHOUT_FLUSHING();
   const auto decayed = filled(rule(1.0F), {1.0F, 0.0F, 3.0F});
   const auto raised = filled(rule(1.0F), {1e-10F, 0.0F, 1.0F});
   {
-    const WithoutDenormals here;
+    const test::WithoutDenormals here;
     for (int i = 0; i < 8; ++i) {
       decayed->decay(0x1p-30F);
     }
@@ -267,9 +248,6 @@ TEST(ChangesOfAllWeights, LoseNothingOnAThreadThatFlushesDenormalsToZero) {
     EXPECT_EQ(selector->sum(0, 2), double{kSmallest});
     EXPECT_EQ(selector->summary().min_positive, kSmallest);
   }
-#else
-  GTEST_SKIP() << "how to flush denormals is known for x86 only";
-#endif
 }
 
 /// The run has more leaves than are inserted at a time.

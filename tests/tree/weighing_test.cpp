@@ -1,6 +1,8 @@
 #include "tree/weighing.hpp"
 
+#include "base/normal.hpp"
 #include "base/random.hpp"
+#include "testing/fixtures/without_denormals.hpp"
 #include "testing/test.hpp"
 
 #include <bit>
@@ -10,8 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
-constexpr float kSmallestNormal = std::numeric_limits<float>::min();
+constexpr float kSmallest = std::numeric_limits<float>::min();
 
 std::vector<float> weighed(const std::vector<float>& priorities, float alpha, float epsilon) {
   std::vector<float> weights(priorities.size(), -1.0F);
@@ -19,9 +20,10 @@ std::vector<float> weighed(const std::vector<float>& priorities, float alpha, fl
   return weights;
 }
 
-/// A random float from 0 to the largest, including denormals.
+/// A random float from 0 to the largest.
 float random_priority(base::Random& random) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(random.next() % 0x7F800000U));
+  return base::normal_or_0(
+      std::bit_cast<float>(static_cast<std::uint32_t>(random.next() % 0x7F800000U)));
 }
 
 /// The error of `value`, in units in the last place of the float nearest to the exact value.
@@ -46,12 +48,13 @@ TEST(Weigh, IsWithinTwoUlpsOfThePower) {
     std::generate(priorities.begin(), priorities.end(), [&] { return random_priority(random); });
     priorities[0] = kLargest;
     priorities[1] = kSmallest;
-    priorities[2] = std::numeric_limits<float>::min();
-    priorities[3] = 1.0F;
+    priorities[2] = 1.0F;
     const std::vector<float> weights = weighed(priorities, alpha, epsilon);
     for (std::size_t i = 0; i < priorities.size(); ++i) {
       const auto base = static_cast<long double>(priorities[i]) + static_cast<long double>(epsilon);
-      ASSERT_LE(ulps(weights[i], std::pow(base, static_cast<long double>(alpha))), 2.0)
+      const long double power = std::pow(base, static_cast<long double>(alpha));
+      const long double exact = power > 0.0L ? std::max<long double>(power, kSmallest) : 0.0L;
+      ASSERT_LE(ulps(weights[i], exact), 2.0)
           << "priority " << priorities[i] << " gave " << weights[i];
     }
   }
@@ -74,6 +77,17 @@ TEST(Weigh, OverflowIsInfinite) {
   EXPECT_EQ(weighed({kLargest}, 1.0F, kLargest)[0], kInfinity);
   EXPECT_EQ(weighed({kLargest}, 1e30F, 0.0F)[0], kInfinity);
   EXPECT_EQ(weighed({kLargest}, 1.0F, 1.0F)[0], kLargest);
+}
+
+TEST(Weigh, WhatIsAboveZeroStaysAboveOnEveryThread) {
+  for (const bool flushed : {false, true}) {
+    const auto weights = test::call_flushed(flushed, [] {
+      return weighed({0.0F, kSmallest, 1e-30F, 1e-10F, 1e-4F}, 8.0F, 0.0F);
+    });
+    EXPECT_EQ(weights[0], 0.0F);
+    EXPECT_EQ(std::vector(weights.begin() + 1, weights.begin() + 4), std::vector(3, kSmallest));
+    EXPECT_NEAR(weights[4] * 1e32F, 1.0F, 1e-5F);
+  }
 }
 
 TEST(Weigh, WorksInPlaceAtEveryLength) {
@@ -109,8 +123,7 @@ TEST(Raise, IsWithinAnUlpOfThePowerAndWithinAFloatsRange) {
     std::generate(weights.begin(), weights.end(), [&] { return random_priority(random); });
     weights[0] = kLargest;
     weights[1] = kSmallest;
-    weights[2] = kSmallestNormal;
-    weights[3] = 1.0F;
+    weights[2] = 1.0F;
     const std::vector<float> before = weights;
     raise(weights, exponent);
     for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -118,7 +131,7 @@ TEST(Raise, IsWithinAnUlpOfThePowerAndWithinAFloatsRange) {
       const long double exact =
           before[i] == 0.0F
               ? 0.0L
-              : std::clamp<long double>(std::pow(base, exponent), kSmallestNormal, kLargest);
+              : std::clamp<long double>(std::pow(base, exponent), kSmallest, kLargest);
       ASSERT_LE(ulps(weights[i], exact), 1.0) << before[i] << " gave " << weights[i];
     }
   }
@@ -137,7 +150,7 @@ TEST(Raise, PowersOfTwoToWholePowersOfTwoAreExact) {
 TEST(Raise, ZeroStaysZeroAndNothingElseBecomesZeroOrInfinite) {
   std::vector<float> weights{0.0F, kSmallest, 1e-30F, 1e30F, kLargest};
   raise(weights, 8.0);
-  EXPECT_EQ(weights, (std::vector{0.0F, kSmallestNormal, kSmallestNormal, kLargest, kLargest}));
+  EXPECT_EQ(weights, (std::vector{0.0F, kSmallest, kSmallest, kLargest, kLargest}));
   raise(weights, 0.0);
   EXPECT_EQ(weights, (std::vector{0.0F, 1.0F, 1.0F, 1.0F, 1.0F}));
 }

@@ -1,3 +1,4 @@
+#include "base/normal.hpp"
 #include "testing/test.hpp"
 #include "tree/weight_tree.hpp"
 #include "weight_model.hpp"
@@ -63,7 +64,7 @@ RC_GTEST_PROP(WeightTreeProperty, AnyHistoryEqualsWritingTheFinalWeightsOnce, ()
   for (const Write& write : *rc::gen::container<std::vector<Write>>(random_write(leaves))) {
     apply(tree, write);
     for (std::size_t i = 0; i < write.leaves.size(); ++i) {
-      model.weights()[write.leaves[i]] = write.weights[i];
+      model.weights()[write.leaves[i]] = base::normal_or_0(write.weights[i]);
     }
   }
   WeightTree fresh(leaves);

@@ -1,5 +1,6 @@
 #include "tree/weight_tree.hpp"
 
+#include "testing/fixtures/without_denormals.hpp"
 #include "testing/test.hpp"
 #include "weight_model.hpp"
 
@@ -161,9 +162,9 @@ TEST(WeightTree, NegativeZeroIsZero) {
   EXPECT_EQ(tree.min_positive(), std::numeric_limits<float>::infinity());
 }
 
-TEST(WeightTree, TakesTheWholeRangeOfFloat) {
+TEST(WeightTree, TakesTheWholeRangeOfNormalFloats) {
   constexpr float kLarge = std::numeric_limits<float>::max();
-  constexpr float kSmall = std::numeric_limits<float>::denorm_min();
+  constexpr float kSmall = std::numeric_limits<float>::min();
   constexpr std::size_t kLeaves = std::size_t{1} << 16U;
   WeightTree tree(kLeaves);
   tree.assign_run(0, std::vector(kLeaves, kLarge));
@@ -177,6 +178,34 @@ TEST(WeightTree, TakesTheWholeRangeOfFloat) {
   EXPECT_EQ(tree.max(), kLarge);
   EXPECT_EQ(find(tree, {0.0}).leaves[0], 0U);
   EXPECT_EQ(find(tree, {tree.total() / 2}).leaves[0], 1234U);
+}
+
+TEST(WeightTree, ADenormalWeightCountsAsTheSmallestNormalOneOnEveryThread) {
+  REPRISE_SKIP_WITHOUT_FLUSHING();
+  constexpr float kNormal = std::numeric_limits<float>::min();
+  constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
+  for (const bool flushed : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "written flushed " << flushed);
+    WeightTree tree(1000);
+    test::call_flushed(flushed, [&] {
+      tree.assign(std::vector{17U, 18U}, std::vector{kDenormal, kNormal / 2});
+      tree.assign_run(500, std::vector{0.0F, kNormal, kDenormal});
+    });
+    EXPECT_EQ(tree.total(), 4 * double{kNormal});
+    EXPECT_EQ(tree.min_positive(), kNormal);
+    EXPECT_EQ(tree.max(), kNormal);
+    const std::vector<std::uint32_t> positive{17, 18, 501, 502};
+    std::vector<double> targets;
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      targets.push_back((quarter + 0.5) * double{kNormal});
+    }
+    for (const bool drawn_flushed : {false, true}) {
+      const Found found = test::call_flushed(drawn_flushed, [&] { return find(tree, targets); });
+      EXPECT_EQ(found.leaves, positive) << "drawn flushed " << drawn_flushed;
+      EXPECT_EQ(found.weights, std::vector<float>(4, kNormal));
+      EXPECT_TRUE(test::call_flushed(drawn_flushed, [&] { return tree.all_positive(positive); }));
+    }
+  }
 }
 
 TEST(WeightTree, MovingKeepsWeights) {

@@ -28,11 +28,11 @@ namespace reprise {
 ///
 /// As a selector it draws the items that were decided first, oldest first. With
 /// `Options::max_times_sampled` = 1 it draws every item once: a queue. A batch holds the first n
-/// items of the whole buffer, each once; every probability and every weight is 1, and
-/// `SampleOptions::draws` is ignored. The call needs n items that can be drawn. The result is exact
-/// for sequenced calls, and always for the items of each writer; a call holds all shards' locks
-/// while it draws. Cost: O(n log(items)), 8 bytes more per row, and one counter that all writers
-/// share.
+/// items of the whole buffer, each once; every probability and every weight is 1.
+/// `SampleOptions::draws` changes nothing, but `Draws::Epoch` is refused. The call needs n items
+/// that can be drawn. The result is exact for sequenced calls, and always for the items of each
+/// writer; a call holds all shards' locks while it draws. Cost: O(n log(items)), 8 bytes more per
+/// row, and one counter that all writers share.
 struct Fifo {
   /// Returns null, because a shard without a remover evicts first in, first out.
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const {

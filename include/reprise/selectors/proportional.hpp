@@ -23,7 +23,8 @@ enum class InitialPriority : std::uint8_t {
 /// (Schaul et al., "Prioritized Experience Replay", 2016, proportional variant).
 ///
 /// The exponent is applied once, inside: give raw priorities such as abs(TD error). 0^0 is 1. An
-/// item of weight 0 is never drawn, nor one whose weight is so small that a float rounds it to 0.
+/// item of weight 0 is never drawn. A weight above 0 that would be below 2^-126 is 2^-126, so an
+/// item of a priority above 0 can always be drawn.
 struct Proportional {
   float alpha = 0.6F;     ///< 0 (uniform) to 8; `SelectorHandle::set_alpha` changes it.
   float epsilon = 1e-4F;  ///< Added to each priority, finite, at least 0.

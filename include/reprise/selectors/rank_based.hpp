@@ -10,7 +10,8 @@ namespace reprise {
 /// Draws item i with probability proportional to rank(i)^-alpha, where the item of highest priority
 /// in the whole buffer has rank 1 (Schaul et al., "Prioritized Experience Replay", 2016, rank-based
 /// variant). Only the ranks of priorities count, so outliers do not matter. Items of equal priority
-/// share their ranks: each has the mean weight. Every item can be drawn, also one of priority 0,
+/// share their ranks: each has the mean weight. So do those of priorities above 0 and below 2^-126,
+/// which count as 2^-126 as with every selector. Every item can be drawn, also one of priority 0,
 /// which has the last rank.
 ///
 /// Ranks are those at the moment of the call; concurrent changes may shift them a little. The first
