@@ -3,12 +3,11 @@
 #include "testing/faults/allocation_sweep.hpp"
 #include "testing/test.hpp"
 
-/// These tests make the k-th allocation of a call fail, for every k, also in calls that throw for
-/// another reason.
+/// These tests make the k-th allocation of a call fail, for every k. Some calls throw anyway.
 namespace reprise::test {
 namespace {
 
-/// A buffer in use, whose contents no failing call may change.
+/// A buffer in use. No call that fails may change its contents.
 class AllocationFailureInUse : public testing::Test {
  protected:
   AllocationFailureInUse()
@@ -86,7 +85,7 @@ TEST_F(AllocationFailureInUse, WhileGatheringInParallel) {
   constexpr std::size_t kBatch = 2000;
   constexpr std::size_t kMaxAllocations = 1000;
   Sampler sampler = line_.replay.sampler({.seed = 9, .parallel_gather_bytes = 1});
-  ASSERT_TRUE(sampler.sample(kBatch, kNoWait));  // The sampler has now allocated what it keeps.
+  ASSERT_TRUE(sampler.sample(kBatch, kNoWait));  // The sampler allocates the memory that it keeps.
   bool failed = true;
   for (std::size_t k = 1; failed && k < kMaxAllocations; ++k) {
     SCOPED_TRACE(testing::Message() << "allocation " << k << " fails");
@@ -119,7 +118,7 @@ TEST_F(AllocationFailureInUse, WhileDescribingABatchOrAStatus) {
   }
 }
 
-TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
+TEST_F(AllocationFailureInUse, WhileRefusingInvalidArguments) {
   Batch batch = line_.replay.make_batch(4);
   Schema other;
   const auto foreign = other.observation<std::uint64_t>("another field of another schema", {2});
@@ -129,7 +128,7 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
       ItemKey::make(key[0].slot(), key[0].generation(), key[0].tag() + 1)};
   const std::array<float, 1> one = {1.0F};
   const std::array<float, 2> two = {1.0F, 1.0F};
-  const std::function<void()> wrongs[] = {
+  const std::function<void()> invalid_calls[] = {
       [&] { (void)writer_.commit(); },
       [&] { (void)writer_.now(foreign); },
       [&] { (void)writer_.add_transition(End::Continue, next(line_.id, 2)); },
@@ -158,16 +157,16 @@ TEST_F(AllocationFailureInUse, WhileRefusingWhatIsWrong) {
             other, {.capacity_steps = 1, .max_times_sampled = 1, .rate_limiter = Queue{2}});
       },
   };
-  for (std::size_t w = 0; w < std::size(wrongs); ++w) {
-    SCOPED_TRACE(testing::Message() << "wrong " << w);
+  for (std::size_t c = 0; c < std::size(invalid_calls); ++c) {
+    SCOPED_TRACE(testing::Message() << "invalid call " << c);
     bool refused = false;
     expect_unchanged_despite_failures([&] {
       try {
-        wrongs[w]();
+        invalid_calls[c]();
       } catch (const std::logic_error&) {
         refused = true;
       } catch (const std::runtime_error&) {
-        refused = true;  // Thrown when there are too many writers.
+        refused = true;  // There are too many writers.
       }
     });
     EXPECT_TRUE(refused);
@@ -188,13 +187,13 @@ TEST(AllocationFailure, WhileDrawingFromAllShardsLeavesTheQueueAsItWas) {
               sampler->sample(10, {.draws = draws, .timeout = 0ns, .gather = false});
           ASSERT_TRUE(batch);
         },
-        [&] { EXPECT_EQ(line.replay.stats().items, 40U) << "none was drawn"; });
+        [&] { EXPECT_EQ(line.replay.stats().items, 40U) << "no item was drawn"; });
     // No item stays reserved for a batch that was not made.
     EXPECT_TRUE(sampler->sample(30, {.draws = draws, .timeout = 0ns}));
   }
 }
 
-TEST(AllocationFailure, WhileAddingTransitionsLosesNone) {
+TEST(AllocationFailure, WhileAddingTransitionsLosesNoStep) {
   NumberedBuffer line;
   Writer writer = line.replay.writer();
   for (std::uint64_t number = 0; number < 100; ++number) {
@@ -235,7 +234,7 @@ TEST(AllocationFailure, WhileAVectorWriterCommitsLosesNoStepAndRepeatsNone) {
   expect_steps_add_up(line.replay);
 }
 
-TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
+TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndAnotherRunGoesOn) {
   NumberedBuffer line;
   line.append_many(0, 64);
   Sampler sampler = line.replay.sampler();
@@ -256,8 +255,7 @@ TEST(AllocationFailure, WhileAPrefetcherRunsEndsTheRunAndTheNextOneGoesOn) {
       failed = allocation_failed();
       ended.store(true);
     });
-    // Takes batches until `run` has ended, or until 20 are taken. Before `run` has begun, `next`
-    // fails too, so `ended` decides.
+    // Takes up to 20 batches, until `run` has ended. `next` also fails before it begins.
     int batches = 0;
     while (batches < 20) {
       if (prefetcher.next(10s)) {
@@ -313,7 +311,7 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   }
   const Blob shipment = packer.take();
   ReplayShard shard(shipped.replay);
-  // If a failed call left a writer behind, the next call would be refused.
+  // A failed call that kept a writer would make the next call fail for lack of writers.
   fail_each_allocation(
       [&] { static_cast<void>(shard.append(shipment.bytes())); },
       [&] { EXPECT_TRUE(shipped.replay.stats().writers == 0 || shard.writers() == 1); });
@@ -322,11 +320,11 @@ TEST(AllocationFailure, WhileAShardMakesTheWritersOfAShipmentLeavesNoneBehind) {
   EXPECT_EQ(shipped.replay.stats().writers, 0U);
 }
 
-TEST(AllocationFailure, WhilePackingTakesNoStepAndLosesNone) {
+TEST(AllocationFailure, WhilePackingLosesNoStepAndRepeatsNone) {
   const Options options = SmallOptions{.capacity_steps = 200, .window = Transitions{.n_step = 3}};
   NumberedBuffer shipped(options);
-  NumberedBuffer beside(options);
-  ReplayShard shards[] = {ReplayShard(shipped.replay), ReplayShard(beside.replay)};
+  NumberedBuffer other(options);
+  ReplayShard shards[] = {ReplayShard(shipped.replay), ReplayShard(other.replay)};
   std::optional<StepPacker> packer;
   fail_each_allocation(
       [&] {
@@ -349,7 +347,7 @@ TEST(AllocationFailure, WhilePackingTakesNoStepAndLosesNone) {
                          [&] { EXPECT_EQ(packer->steps_in(lane), steps); });
     EXPECT_EQ(shards[lane].append(blob.bytes()).steps, steps);
   }
-  EXPECT_EQ(shipped.replay.stats().committed_steps + beside.replay.stats().committed_steps, 100U);
+  EXPECT_EQ(shipped.replay.stats().committed_steps + other.replay.stats().committed_steps, 100U);
 }
 
 TEST(AllocationFailure, WhileAppendingLosesNoStep) {
@@ -380,7 +378,7 @@ TEST(AllocationFailure, WhileSamplingLeavesTheSamplerAsItWas) {
     const SampleResult actual = sampler->sample(n);
     ASSERT_TRUE(expected && actual);
     EXPECT_TRUE(std::ranges::equal(expected->keys(), actual->keys()))
-        << "a failed call moved the generator on";
+        << "a failed call has advanced the random generator";
   }
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }

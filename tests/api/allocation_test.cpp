@@ -20,7 +20,7 @@ std::size_t allocations_of(Call&& call, int warm_ups = 50, int repeats = 500) {
   return allocations() - before;
 }
 
-/// A full buffer in the steady state, in which each append evicts and chunks are reused.
+/// A full buffer: each append evicts a step, and writers reuse chunks.
 class SteadyState : public testing::TestWithParam<std::tuple<std::size_t, Window>> {
  protected:
   SteadyState() : line_(options()), writer_(line_.replay.writer()) { append(3000); }
@@ -132,17 +132,17 @@ TEST_P(SteadyState, SamplingIntoABatchOfTheUsersAllocatesNothing) {
   Sampler sampler = line_.replay.sampler();
   CountingResource memory;
   Batch batch = line_.replay.make_batch(64, &memory);
-  const std::size_t taken = memory.allocations();
+  const std::size_t before = memory.allocations();
   EXPECT_EQ(allocations_of([&] {
               append(5);
               (void)sampler.sample_into(batch, 0, 32);
               (void)sampler.sample_into(batch, 32, 32);
             }),
             0U);
-  EXPECT_EQ(memory.allocations(), taken);
+  EXPECT_EQ(memory.allocations(), before);
 }
 
-TEST_P(SteadyState, LooseTransitionsAllocateNothing) {
+TEST_P(SteadyState, SingleTransitionsAllocateNothing) {
   Writer writer = line_.replay.writer();
   std::uint64_t from = 0;
   EXPECT_EQ(allocations_of([&] {
@@ -182,7 +182,7 @@ TEST_P(SteadyState, APrefetcherAllocatesNothing) {
             0U);
 }
 
-TEST_P(SteadyState, SizesOfBatchesBelowTheLargestAllocateNothing) {
+TEST_P(SteadyState, BatchesNoLargerThanAnEarlierOneAllocateNothing) {
   Sampler sampler = line_.replay.sampler();
   ASSERT_TRUE(sampler.sample(512));
   std::size_t n = 0;
@@ -215,7 +215,7 @@ TEST_P(SteadyRemovers, AllocateNothing) {
   EXPECT_GT(line.replay.stats().evicted_steps, 10'000U);
 }
 
-TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
+TEST(SteadyStateOfSelectors, AppendsDrawsAndUpdatesAllocateNothing) {
   const std::vector<Selector> selectors{RankBased{}, Fifo{}, Lifo{}, MaxHeap{}, MinHeap{}};
   for (std::size_t s = 0; s < selectors.size(); ++s) {
     for (const Draws draws : {Draws::Stratified, Draws::WithoutReplacement}) {
@@ -238,7 +238,7 @@ TEST(SteadyStateOfSelectors, NeitherDrawsNorUpdatesNorAppendsAllocate) {
         for (std::size_t i = 0; i < batch->size(); ++i) {
           priorities[i] = scale * static_cast<float>((number * 131 + i * 7919) % 1000);
         }
-        scale *= 0.98F;  // All priorities change, so that the rank buckets are divided anew.
+        scale *= 0.98F;  // All priorities change, so that `RankBased` divides its ranges again.
         line.replay.update_priorities(batch->keys(), std::span(priorities).first(batch->size()));
         line.replay.episodes().update_priorities(line.writer().episode_id(), 0,
                                                  std::span(priorities).first(20));

@@ -9,21 +9,21 @@
 
 namespace {
 
-/// Seconds by which the wall clock was set back. While `running_back`, each reading sets it back
-/// more.
-std::atomic<long> set_back = 0;
+constexpr long kHour = 3600;  ///< In seconds.
+/// While `running_back`, each reading sets the wall clock back by another hour.
 std::atomic<bool> running_back = false;
-/// Seconds by which the steady clock is ahead.
+/// Seconds by which the wall clock was set back.
+std::atomic<long> set_back = 0;
+/// Seconds by which the steady clock is ahead of the system's.
 std::atomic<long> ahead = 0;
 
 }  // namespace
 
-/// Replaces the C library's function in the whole program: the wall clock runs backwards while
-/// `running_back`, and the steady clock is `ahead`.
+/// Replaces the function of the C library in the whole program.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_REALTIME && running_back.load()) {
-    time->tv_sec -= set_back.fetch_add(3600);
+    time->tv_sec -= set_back.fetch_add(kHour);
   } else if (clock == CLOCK_MONOTONIC) {
     time->tv_sec += ahead.load();
   }
@@ -39,18 +39,19 @@ class WallClock : public testing::Test {
   ~WallClock() override { running_back.store(false); }
 };
 
-/// The steady clock jumps by an hour each time a waiting mixed sampler asks its hook.
-TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
+/// The steady clock jumps by an hour each time the mixed sampler asks its hook in a wait, and the
+/// hook appends a step for which the first part waits.
+TEST(SteadyClock, ATimeoutOfAMixedSamplerIsForTheWaitsOfAllItsParts) {
   NumberedBuffer one;
   NumberedBuffer other;
   Writer writer = one.replay.writer();
   MixedSampler both({{one.replay, 1}, {other.replay, 1}});
-  class Hours final : public WaitHook {
+  class AppendingHook final : public WaitHook {
    public:
-    Hours(NumberedBuffer& line, Writer& writer) : line_(line), writer_(writer) {}
+    AppendingHook(NumberedBuffer& line, Writer& writer) : line_(line), writer_(writer) {}
     bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
       if (waited != 0ns) {
-        ahead.fetch_add(3600);
+        ahead.fetch_add(kHour);
         line_.append(writer_, number_++);
       }
       return true;
@@ -64,12 +65,12 @@ TEST(SteadyClock, OfAMixedSamplerIsThatOfAllItsPartsTogether) {
   const SampleStatus none = both.sample({.timeout = 90min, .hook = &hook}).status();
   EXPECT_EQ(none.code, SampleStatus::Code::TimedOut);
   EXPECT_EQ(both.waits_for(), 1U);
-  EXPECT_GE(none.waited, 2h) << "one for each part";
-  EXPECT_LT(none.waited, 3h) << "the second part has what the first one left";
+  EXPECT_GE(none.waited, 2h) << "an hour for each part";
+  EXPECT_LT(none.waited, 3h) << "the second part has the rest of the timeout";
 }
 
 /// Three processes ship the steps of their writers to one shard, which has room for two writers.
-TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
+TEST(SteadyClock, AProcessThatIsSilentForAnHourLosesItsWriterToAnother) {
   using Kind = ShipmentOutcome::Kind;
   const Options options = SmallOptions{.max_writers = 2, .chunk_steps = 16};
   NumberedBuffer line(options);
@@ -95,14 +96,15 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   const ShipmentOutcome none = deliver(2, more);
   EXPECT_EQ(none.kind, Kind::NoWriter);
   EXPECT_NE(none.reason.find("max_writers is 2"), std::string::npos);
-  // A refused shipment under the id of process 1's writer does not make that writer process 0's.
+  // Process 0 sends a shipment under the id of the writer of process 1. The shipment is refused,
+  // and the writer stays that of process 1.
   const std::vector<ShipmentOf> of_another{{packers[1]->writer_id(), more.bytes()}};
   EXPECT_EQ(
       outcomes_of(shard.append_all(shipments_of(0, 0, of_another).bytes(), 0ns).bytes()).at(0).kind,
       Kind::Invalid);
   EXPECT_FALSE(shard.is_silent(0));
-  EXPECT_TRUE(shard.is_silent(9)) << "never heard of";
-  ahead.fetch_add(2 * 3600);
+  EXPECT_TRUE(shard.is_silent(9)) << "the shard has never heard of process 9";
+  ahead.fetch_add(2 * kHour);
   EXPECT_TRUE(shard.is_silent(0));
   // An empty request shows that process 1 is alive.
   static_cast<void>(shard.append_all(shipments_of(1, 0, {}).bytes(), 0ns));
@@ -114,7 +116,7 @@ TEST(SteadyClock, SaysWhichProcessIsSilentAndLosesItsWriterToAnother) {
   EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
 }
 
-TEST(SteadyClock, OfACallThatWaitsForRoomDoesNotMakeItsProcessSilent) {
+TEST(SteadyClock, AProcessWhoseCallWaitsForTheLimiterIsNotSilent) {
   using Kind = ShipmentOutcome::Kind;
   const Options options = SmallOptions{
       .rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0},
@@ -136,31 +138,32 @@ TEST(SteadyClock, OfACallThatWaitsForRoomDoesNotMakeItsProcessSilent) {
   const Blob more = steps_of(1, 2);
   std::jthread waiting([&] { EXPECT_EQ(deliver(0, many, kNoTimeout).at(0).kind, Kind::Closed); });
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
-  ahead.fetch_add(2 * 3600);
+  ahead.fetch_add(2 * kHour);
   EXPECT_FALSE(shard.is_silent(0));
   EXPECT_EQ(deliver(1, more, 0ns).at(0).kind, Kind::NoWriter);
   EXPECT_EQ(shard.deliveries().silent_writers_closed, 0U);
   line.replay.close();
   waiting.join();
-  EXPECT_FALSE(shard.is_silent(0)) << "its call has just ended";
-  ahead.fetch_add(2 * 3600);
+  EXPECT_FALSE(shard.is_silent(0)) << "the call of process 0 has just ended";
+  ahead.fetch_add(2 * kHour);
   EXPECT_TRUE(shard.is_silent(0));
 }
 
-TEST_F(WallClock, RunsBackwardsHere) {
+TEST_F(WallClock, RunsBackwardsInTheseTests) {
   const auto before = std::chrono::system_clock::now();
   EXPECT_LT(std::chrono::system_clock::now(), before);
   const auto steady = std::chrono::steady_clock::now();
   EXPECT_GE(std::chrono::steady_clock::now(), steady);
 }
 
-TEST_F(WallClock, SetBackLeavesTheTimeoutsOfSamplersWhatTheyAre) {
+TEST_F(WallClock, RunningBackwardsDoesNotChangeTheTimeoutsOfSamplers) {
   NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   const SampleResult nothing = sampler.sample(4, {.timeout = 20ms});
   EXPECT_EQ(nothing.status().code, SampleStatus::Code::TimedOut);
   EXPECT_GE(nothing.status().waited, 20ms);
-  EXPECT_LT(nothing.status().waited, 10min) << "an hour is what each look sets the clock back by";
+  EXPECT_LT(nothing.status().waited, 10min)
+      << "each reading of the wall clock sets it back by an hour";
   std::jthread actor([&] {
     std::this_thread::sleep_for(5ms);
     Writer writer = line.replay.writer();
@@ -169,7 +172,7 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfSamplersWhatTheyAre) {
   EXPECT_TRUE(sampler.sample(4, {.timeout = 10min}));
 }
 
-TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
+TEST_F(WallClock, RunningBackwardsDoesNotChangeTheTimeoutsOfWriters) {
   NumberedBuffer line(
       SmallOptions{.rate_limiter = SampleToInsertRatio{
                        .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}});
@@ -181,7 +184,7 @@ TEST_F(WallClock, SetBackLeavesTheTimeoutsOfWritersWhatTheyAre) {
   EXPECT_LT(waits.longest, 10min);
 }
 
-TEST_F(WallClock, SetBackLeavesTheTimeoutOfAPrefetcherWhatItIs) {
+TEST_F(WallClock, RunningBackwardsDoesNotChangeTheTimeoutOfAPrefetcher) {
   NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4);

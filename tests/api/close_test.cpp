@@ -14,10 +14,11 @@ void append_until_closed(NumberedBuffer& line) {
   for (std::uint64_t number = 0; status == CommitStatus::Committed; ++number) {
     status = line.append(writer, number);
   }
-  EXPECT_EQ(status, CommitStatus::Closed) << "without a timeout there is no other way out";
+  EXPECT_EQ(status, CommitStatus::Closed)
+      << "a commit without a timeout can only be ended by the close";
 }
 
-TEST(Close, IsAnsweredByEveryCommitAfterItAndTakesNoStep) {
+TEST(Close, LaterCommitsReportClosedAndCommitNothing) {
   NumberedBuffer line;
   line.append(0);
   line.replay.close();
@@ -26,7 +27,7 @@ TEST(Close, IsAnsweredByEveryCommitAfterItAndTakesNoStep) {
   EXPECT_EQ(line.replay.stats().committed_steps, 1U);
   expect_steps_add_up(line.replay);
   line.replay.close();
-  EXPECT_TRUE(line.replay.closed()) << "closing twice is closing once";
+  EXPECT_TRUE(line.replay.closed()) << "a second close changes nothing";
 }
 
 TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
@@ -38,7 +39,7 @@ TEST(Close, LeavesSizeStatsAndUpdatesWorking) {
   EXPECT_EQ(line.update(keys.at(2), 2.0F).applied, 1U);
 }
 
-TEST(Close, OfADestroyedBufferIsWhatItsHandlesRead) {
+TEST(Close, HandlesOfADestroyedBufferReadItAsClosed) {
   std::optional<NumberedBuffer> line(SmallOptions{.episode_index = true});
   line->append_many(0, 5);
   const std::uint64_t episode = line->writer().episode_id();
@@ -83,7 +84,7 @@ TEST(Close, WakesAWriterHeldByTheRatio) {
   line.replay.close();
 }
 
-TEST(Close, AStepThatWasNotTakenIsNeverCommitted) {
+TEST(Close, AStepThatTheLimiterHeldIsNeverCommitted) {
   NumberedBuffer line(held_options());
   Writer writer = line.replay.writer({.timeout = 0ns});
   line.append_until_held(writer);
@@ -107,7 +108,7 @@ TEST(Close, DestroyingTheBufferClosesIt) {
   line.reset();
 }
 
-TEST(Close, AMovedBufferStaysOpenAndTheOneAssignedOverIsClosed) {
+TEST(Close, AMovedBufferStaysOpenAndTheBufferThatItReplacesIsClosed) {
   NumberedBuffer one;
   NumberedBuffer other;
   other.append(0);

@@ -33,8 +33,7 @@ TEST_P(EveryCombination, KeepsWhatEachPartPromises) {
   }
 }
 
-/// Any window, exponent, initial priority and role of a field. There are no draw limits and no rate
-/// limits, so that the model can predict everything exactly.
+/// A setting with a random window, selector, remover, limiter and random fields.
 Conformance::Setting random_setting(Rng& rng) {
   const auto to = [&](std::size_t most) {
     return static_cast<std::uint32_t>(rng.between(1, most));
@@ -45,7 +44,7 @@ Conformance::Setting random_setting(Rng& rng) {
     constexpr InitialPriority kRules[] = {InitialPriority::MaximumInBuffer,
                                           InitialPriority::HighestSeen, InitialPriority::Constant};
     Proportional weight_rule{.initial = kRules[rng.below(3)], .initial_constant = 2.0F};
-    // Powers 0, 1 and 2 of whole numbers are exact, and then probabilities have to be exact too.
+    // With alpha 0, 1 or 2, powers of whole numbers are exact, so probabilities have to be exact.
     const bool exact = rng.chance(0.6);
     weight_rule.alpha =
         static_cast<float>(exact ? static_cast<double>(rng.below(3)) : 2.0 * rng.unit());

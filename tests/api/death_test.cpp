@@ -1,12 +1,12 @@
 #include "testing/test.hpp"
 
-/// Actors that throw, end or hang at the worst moment.
+/// Tests of actors that throw, end or hang in the middle of a step.
 namespace reprise::test {
 namespace {
 
 struct SimulatorError : std::exception {};
 
-/// The part of an append after which the simulator throws.
+/// The call of an append after which the simulator throws.
 enum class Moment : std::uint8_t { Begun, Observed, Acted, Rewarded, NextObserved };
 constexpr Moment kMoments[] = {Moment::Begun, Moment::Observed, Moment::Acted, Moment::Rewarded,
                                Moment::NextObserved};
@@ -16,7 +16,7 @@ enum class Recovery : std::uint8_t { WriterDestroyed, EpisodeRestarted, StepRewr
 constexpr Recovery kRecoveries[] = {Recovery::WriterDestroyed, Recovery::EpisodeRestarted,
                                     Recovery::StepRewritten};
 
-constexpr std::uint64_t kNever = 999'999;  ///< The number of a step that is not committed.
+constexpr std::uint64_t kUncommitted = 999'999;  ///< A number in no committed step.
 
 Options n_step_options() {
   return SmallOptions{.window = Transitions{.n_step = 3, .discount = 0.5F}};
@@ -29,16 +29,16 @@ Options n_step_options() {
     writer.begin_episode();
   }
   if (moment >= Moment::Observed && first) {
-    writer.now(line.id) = kNever;
+    writer.now(line.id) = kUncommitted;
   }
   if (moment >= Moment::Acted) {
-    writer.now(line.action) = kNever;
+    writer.now(line.action) = kUncommitted;
   }
   if (moment >= Moment::Rewarded) {
     writer.now(line.reward) = 1e30F;
   }
   if (moment >= Moment::NextObserved) {
-    writer.next(line.id) = kNever;
+    writer.next(line.id) = kUncommitted;
   }
   throw SimulatorError();
 }
@@ -62,8 +62,8 @@ void expect_valid_windows(const NumberedBuffer& line, const Batch& batch) {
 
 class SimulatorThrows : public testing::TestWithParam<Recovery> {};
 
-TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
-  // The steps take three chunks, so every row of a chunk is tried.
+TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnAppendAndLosesOnlyThatStep) {
+  // The steps fill three chunks, so the simulator throws at every row of a chunk.
   constexpr std::uint64_t kSteps = 24;
   for (std::uint64_t committed = 0; committed < kSteps; ++committed) {
     for (const Moment moment : kMoments) {
@@ -100,7 +100,7 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
       for (std::size_t i = 0; i < batch->size(); ++i) {
         const std::uint64_t number = batch->now(line.id)[i];
         ASSERT_EQ(batch->lengths()[i], std::min<std::uint64_t>(3, steps - number));
-        ASSERT_GT(batch->discounts()[i], 0.0F) << "truncated is not terminated";
+        ASSERT_GT(batch->discounts()[i], 0.0F) << "the last step was truncated, not terminated";
       }
     }
   }
@@ -109,7 +109,7 @@ TEST_P(SimulatorThrows, BetweenAnyTwoCallsOfAnyAppendAndOnlyThatStepIsLost) {
 INSTANTIATE_TEST_SUITE_P(Afterwards, SimulatorThrows, testing::ValuesIn(kRecoveries));
 
 TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
-  // REPRISE_TEST_SCALE=100 makes it 10^5 deaths.
+  // With REPRISE_TEST_SCALE=100, 10^5 actors die.
   const std::size_t deaths = scaled(1000, 60);
   NumberedBuffer line(
       SmallOptions{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
@@ -118,7 +118,7 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   const auto live = [&](std::uint64_t seed) {
     Rng rng(seed);
     try {
-      // No append may have to wait long; leaked chunks would soon be missed.
+      // No append may have to wait long. If chunks leaked, writers would soon find none.
       Writer writer = line.replay.writer({.timeout = 30s});
       for (std::uint64_t step = rng.below(30); step-- > 0;) {
         const End end = rng.chance(0.1) ? End::Terminated : End::Continue;
@@ -154,14 +154,14 @@ TEST(Death, OfManyActorsAtRandomMomentsLeaksNoChunkAndLosesNoStep) {
   EXPECT_EQ(stats.writers, 0U);
   EXPECT_EQ(stats.retired_pinned, 0U);
   expect_steps_add_up(line.replay);
-  // One writer can fill all chunks at once, except the few that hold items.
+  // One writer can still reuse all chunks of the buffer.
   Writer writer = line.replay.writer({.timeout = 0ns});
   for (std::uint64_t number = 0; number < 10 * stats.chunks * 8; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
   }
 }
 
-TEST(Death, AThreadMayExitWhileItOwnsAWriterThatAnotherGoesOnWith) {
+TEST(Death, AThreadMayExitAndAnotherThreadGoOnWithItsWriter) {
   NumberedBuffer line(n_step_options());
   std::optional<Writer> writer;
   std::uint64_t number = 0;
@@ -180,7 +180,7 @@ TEST(Death, AThreadMayExitWhileItOwnsAWriterThatAnotherGoesOnWith) {
   expect_steps_add_up(line.replay);
 }
 
-TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
+TEST(Death, AThreadMayExitAndAnotherThreadGoOnWithItsSampler) {
   NumberedBuffer line(n_step_options());
   line.append_many(0, 100);
   Sampler untouched = line.replay.sampler({.seed = 3});
@@ -194,13 +194,14 @@ TEST(Death, AThreadMayExitWhileItOwnsASamplerThatAnotherGoesOnWith) {
       sampler = std::move(mine);
     }).join();
     const SampleResult expected = require_batch(untouched.sample(32, kNoWait));
-    ASSERT_TRUE(std::ranges::equal(keys, expected->keys())) << "the generator moved with it";
+    ASSERT_TRUE(std::ranges::equal(keys, expected->keys()))
+        << "the sampler keeps the state of its random generator";
   }
   sampler.reset();
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }
 
-TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
+TEST(Death, WritersThatHangDoNotMakeMemoryGrowAndBlockNoOther) {
   NumberedBuffer line(
       SmallOptions{.window = Transitions{.n_step = 3, .discount = 0.5F}, .shards = 2});
   std::vector<Writer> hung;
@@ -208,12 +209,12 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
     hung.push_back(line.replay.writer());
     line.append_many(hung.back(), 1000 * static_cast<std::uint64_t>(i),
                      3 + 4 * static_cast<std::size_t>(i));
-    hung.back().now(line.action) = kNever;
+    hung.back().now(line.action) = kUncommitted;
   }
-  const std::uint64_t by_the_hung = 3 + 7 + 11;
+  const std::uint64_t steps_of_hung = 3 + 7 + 11;
   Writer writer = line.replay.writer({.timeout = 0ns});
   Sampler sampler = line.replay.sampler();
-  std::size_t settled = 0;
+  std::size_t touched_bytes = 0;
   const std::uint64_t steps = scaled(20'000, 3000);
   for (std::uint64_t number = 0; number < steps; ++number) {
     ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
@@ -221,23 +222,27 @@ TEST(Death, AWriterThatHangsForTheWholeRunCostsNoMemoryAndStallsNobody) {
       const SampleResult batch = require_batch(sampler.sample(16, kNoWait));
       expect_valid_windows(line, *batch);
       const Stats stats = line.replay.stats();
-      settled = number == 999 ? stats.touched_bytes : settled;
-      ASSERT_TRUE(number < 999 || stats.touched_bytes == settled)
+      if (number == 999) {  // From here on, writers reuse chunks.
+        touched_bytes = stats.touched_bytes;
+      }
+      ASSERT_TRUE(number < 999 || stats.touched_bytes == touched_bytes)
           << "memory grows: " << stats.touched_bytes << " bytes at step " << number;
       ASSERT_LE(stats.resident_steps, 64U + 8U);
     }
   }
   EXPECT_EQ(line.replay.size(), 64U);
   // Two shards evict in turn, so the ages of their oldest items differ by at most a chunk each.
-  EXPECT_GE(line.numbers().front(), steps - 64 - 2 * 8) << "the hung ones' items went too";
-  EXPECT_EQ(line.numbers().back(), steps - 3) << "two items are open";
-  // Writers that wake up continue where they were.
-  for (Writer& late : hung) {
-    const std::uint64_t number = late.now(line.id);
-    ASSERT_EQ(line.append(late, number), CommitStatus::Committed);
+  EXPECT_GE(line.numbers().front(), steps - 64 - 2 * 8)
+      << "items of the hung writers are evicted too";
+  EXPECT_EQ(line.numbers().back(), steps - 3)
+      << "the windows of the last two steps are not complete";
+  // The hung writers go on where they were.
+  for (Writer& resumed : hung) {
+    const std::uint64_t number = resumed.now(line.id);
+    ASSERT_EQ(line.append(resumed, number), CommitStatus::Committed);
   }
   hung.clear();
-  EXPECT_EQ(line.replay.stats().committed_steps, steps + by_the_hung + 3);
+  EXPECT_EQ(line.replay.stats().committed_steps, steps + steps_of_hung + 3);
   EXPECT_EQ(line.replay.size(), 64U);
   expect_steps_add_up(line.replay);
 }

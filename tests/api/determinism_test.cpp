@@ -6,7 +6,7 @@
 namespace reprise::test {
 namespace {
 
-/// All batches of a series of random calls, which follows from the seed.
+/// All batches of a series of random calls, which the seed determines.
 std::vector<RandomRun::RecordedBatch> batches_of_run(std::uint64_t seed, std::size_t shards,
                                                      Draws draws, const Remover& remover = Fifo{},
                                                      const Selector& selector = Proportional{}) {
@@ -63,11 +63,11 @@ TEST(DeterminismOfSelectors, TheSameCallsGiveTheSameBatchesBitForBit) {
   }
 }
 
-TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
+TEST(DeterminismOfTags, BuffersWithoutAGivenTagHaveDifferentTags) {
   Options options = SmallOptions{};
   options.key_tag.reset();
   std::set<std::uint32_t> tags;
-  // Two of 4096 possible tags may be equal by chance, but all six hardly.
+  // Of 4096 possible tags, two may be equal by chance, but hardly all six.
   for (int buffer = 0; buffer < 6; ++buffer) {
     NumberedBuffer line(options);
     line.append(0);
@@ -76,16 +76,16 @@ TEST(DeterminismOfTags, WithoutAGivenTagBuffersTellTheirKeysApart) {
   EXPECT_GT(tags.size(), 1U);
 }
 
-TEST(DeterminismOfGather, SharingTheGatherOutGivesTheSameBatch) {
+TEST(DeterminismOfGather, AParallelGatherGivesTheSameBatch) {
   if (kThreadSanitizer) {
     GTEST_SKIP() << "oneTBB is not instrumented";
   }
   NumberedBuffer line(SmallOptions{.capacity_steps = 4000});
   line.append_many(0, 4000);
-  Sampler alone = line.replay.sampler({.seed = 6});
+  Sampler sequential = line.replay.sampler({.seed = 6});
   Sampler parallel = line.replay.sampler({.seed = 6, .parallel_gather_bytes = 1});
   for (int i = 0; i < 5; ++i) {
-    const SampleResult expected = alone.sample(3000);
+    const SampleResult expected = sequential.sample(3000);
     const SampleResult actual = parallel.sample(3000);
     ASSERT_TRUE(expected && actual);
     EXPECT_TRUE(std::ranges::equal(expected->keys(), actual->keys()));

@@ -8,8 +8,8 @@
 namespace reprise::test {
 namespace {
 
-/// A buffer and objects of the kinds that append, draw or hold a batch. `writer` is in the middle
-/// of an episode; `idle` and `vector_writer` have begun none.
+/// A buffer with an object of each kind that appends, draws or holds a batch. `writer` is in the
+/// middle of an episode; `idle` and `vector_writer` have begun no episode.
 struct BufferInUse {
   NumberedBuffer line{SmallOptions{.window = Transitions{.n_step = 3}}};
   std::optional<Writer> writer{line.replay.writer()};
@@ -23,12 +23,10 @@ struct BufferInUse {
 
   BufferInUse() {
     line.append_many(*writer, 0, 30);
-    const auto found = line.keys();
-    keys.push_back(found.begin()->second);
+    keys.push_back(line.keys().begin()->second);
   }
 
-  /// Makes every call that may lock, wait or append. Returns which of them did not refuse a forked
-  /// child.
+  /// Makes every call that may lock, wait or append. Names those that did not refuse a child.
   [[nodiscard]] std::string missing_refusals() {
     std::string all;
     const auto refused = [&](const char* what, auto&& call) {
@@ -72,12 +70,12 @@ struct BufferInUse {
   }
 };
 
-TEST(Fork, EveryCallInAChildSaysInWhichProcessTheBufferWasMade) {
+TEST(Fork, EveryCallInAChildIsRefusedAndNamesTheProcessOfTheBuffer) {
   BufferInUse used;
   expect_in_child([&] { return used.missing_refusals(); });
 }
 
-TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
+TEST(Fork, AFullPrefetcherIsRefusedInAChildToo) {
   // The prefetcher has no free batch, and no thread of the child will ever free one.
   BufferInUse used;
   constexpr std::size_t kDepth = 2;
@@ -93,7 +91,7 @@ TEST(Fork, APrefetcherThatIsFullRefusesInAChildAsWell) {
   });
 }
 
-TEST(Fork, TheParentGoesOnAsIfNothingHadHappened) {
+TEST(Fork, TheParentsBufferStillWorksAfterTheChildsCalls) {
   BufferInUse used;
   expect_in_child([&] {
     const std::string missing_refusals = used.missing_refusals();
@@ -107,7 +105,7 @@ TEST(Fork, TheParentGoesOnAsIfNothingHadHappened) {
   expect_steps_add_up(used.line.replay);
 }
 
-TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
+TEST(Fork, ABufferMadeInAChildWorksThereAndNotInTheChildsChild) {
   BufferInUse of_the_parent;
   expect_in_child([] {
     BufferInUse used;
@@ -119,8 +117,8 @@ TEST(Fork, ABufferMadeInTheChildWorksThereAndNotInItsOwnChild) {
   });
 }
 
-TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
-  // The only shard is locked while the process forks, so in the child it is locked for ever.
+TEST(Fork, NoCallInAChildWaitsForALockThatAThreadOfTheParentHolds) {
+  // The only shard is locked while the process forks, so the lock stays held for ever in the child.
   Schema schema;
   const auto state = schema.observation<float>("state");
   auto core = std::make_shared<buffer::BufferCore>(
@@ -152,7 +150,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
     refused("commit", [&] { writer->check_commit(End::Continue, {}); });
     core->close();
     if (core->closed()) {
-      all += "close was carried out\n";
+      all += "close closed the buffer\n";
     }
     writer.reset();
     idle.reset();
@@ -166,7 +164,7 @@ TEST(Fork, NoLockThatAnotherThreadHeldIsWaitedFor) {
   holder.release();
 }
 
-TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
+TEST(Fork, WhileThreadsUseTheBufferTheChildNeitherHangsNorCrashes) {
   NumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 3}, .shards = 2});
   std::atomic<bool> stop = false;
   std::vector<std::jthread> threads;
@@ -209,7 +207,7 @@ TEST(Fork, AtAnyMomentOfABusyBufferLeavesAChildThatNeitherHangsNorCrashes) {
   expect_steps_add_up(line.replay);
 }
 
-TEST(Fork, OfAClosedBufferIsNoticedToo) {
+TEST(Fork, EveryCallOfAClosedBufferIsRefusedInAChildToo) {
   BufferInUse used;
   used.line.replay.close();
   expect_in_child([&] { return used.missing_refusals(); });

@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-// Buffers whose rows are in a mapped file on a full disk.
+// Tests of buffers whose rows are in a mapped file on a full disk.
 
 namespace reprise::test {
 namespace {
@@ -27,7 +27,7 @@ Options options_in_directory(const ScratchDirectory& directory) {
   return options;
 }
 
-TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
+TEST_F(FullDisk, IsAnErrorOfTheBuffersConstructor) {
   const ScratchDirectory directory;
   const auto make = [&] { const NumberedBuffer line(options_in(MappedFile{directory.path()})); };
   set_free_disk_bytes(4096);
@@ -36,15 +36,15 @@ TEST_F(FullDisk, IsNoticedWhenTheBufferIsMade) {
   EXPECT_EQ(error_of(make, directory.path()), 0);
 }
 
-/// Appends an episode of one step. It takes two rows, so such episodes fill more chunks than long
-/// ones.
+/// Appends an episode of one step. The episode takes two rows, so 400 of them need more chunks than
+/// the 400 steps of a long episode.
 CommitStatus append_one_step_episode(NumberedBuffer& line, Writer& writer, std::uint64_t number) {
   writer.begin_episode();
   writer.now(line.id) = number;
   return line.append(writer, number, End::Terminated);
 }
 
-TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
+TEST_F(FullDisk, IsAnErrorOfTheStepThatFindsNoRoomAndCanBeCommittedLater) {
   const ScratchDirectory directory;
   NumberedBuffer line(options_in_directory(directory));
   Writer writer = line.replay.writer();
@@ -62,7 +62,7 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   ASSERT_LT(number, 400U);
   EXPECT_EQ(line.replay.size(), number);
   EXPECT_EQ(line.numbers(), number_range(0, number));
-  // The disk is still full.
+  // The same step again, while the disk is still full.
   EXPECT_EQ(error_of([&] { (void)writer.commit(End::Terminated); }, directory.path()), ENOSPC);
   restore_disk_space();
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
@@ -73,7 +73,7 @@ TEST_F(FullDisk, RefusesTheStepThatFindsNoRoomAndTakesItLater) {
   EXPECT_EQ(line.numbers(), number_range(600, 1000));
 }
 
-TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
+TEST_F(FullDisk, IsAnErrorOfAGuestsCommitThatWaitsForRoom) {
   const ScratchDirectory directory;
   SharedNumberedBuffer line(options_in_directory(directory), {.ring_steps = 8});
   Writer writer = line.guest.writer({.timeout = 200ms});
@@ -96,43 +96,43 @@ TEST_F(FullDisk, IsToldToAGuestThatWaitsForRoom) {
   EXPECT_EQ(line.numbers(), number_range(0, number + 1));
 }
 
-TEST_F(FullDisk, IsWhatHoldsAGuestWhoseEpisodeCannotEnd) {
+TEST_F(FullDisk, HoldsAGuestWhoseEpisodeCannotEnd) {
   const ScratchDirectory directory;
   Options options = options_in(MappedFile{directory.path()});
   options.shards = 1;
-  // A buffer of the same options shows how many steps there is room for: with one more chunk than
-  // the disk was reserved for, `alone` episodes of one step and then a longer one.
-  std::uint64_t alone = 0;
-  std::uint64_t longer = 0;
+  // A buffer of the same options shows how many steps fit on a disk with room for one more chunk:
+  // `short_episodes` episodes of one step, and then an episode of `long_steps` steps.
+  std::uint64_t short_episodes = 0;
+  std::uint64_t long_steps = 0;
   {
     NumberedBuffer line(options);
     Writer writer = line.replay.writer();
     set_free_disk_bytes(0);
-    while (alone < 300 &&
+    while (short_episodes < 300 &&
            error_of([&] { (void)append_one_step_episode(line, writer, 0); }, "") == 0) {
-      ++alone;
+      ++short_episodes;
     }
     set_free_disk_bytes(line.replay.stats().chunk_bytes);
     ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
-    ++alone;
-    while (longer < 100 && error_of([&] { (void)line.append(writer, 0); }, "") == 0) {
-      ++longer;
+    ++short_episodes;
+    while (long_steps < 100 && error_of([&] { (void)line.append(writer, 0); }, "") == 0) {
+      ++long_steps;
     }
     restore_disk_space();
   }
-  ASSERT_LT(alone + longer, 400U);
+  ASSERT_LT(short_episodes + long_steps, 400U);
   NumberedBuffer line(options);
   Hosted hosted(line.replay, {.ring_steps = 1024});
   set_free_disk_bytes(line.replay.stats().chunk_bytes);
   hosted.serve();
   const RawWriter raw(hosted.address());
-  for (std::uint64_t episode = 0; episode < alone; ++episode) {
+  for (std::uint64_t episode = 0; episode < short_episodes; ++episode) {
     raw.header(2 * episode, {.end = static_cast<std::uint8_t>(End::Terminated), .first = 1});
   }
-  for (std::uint64_t step = 0; step < longer; ++step) {
-    raw.header(2 * alone + step, {.first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
+  for (std::uint64_t step = 0; step < long_steps; ++step) {
+    raw.header(2 * short_episodes + step, {.first = step == 0 ? std::uint8_t{1} : std::uint8_t{0}});
   }
-  const std::uint64_t steps = 2 * alone + longer;
+  const std::uint64_t steps = 2 * short_episodes + long_steps;
   raw.header(steps, {.kind = process::StepHeader::Kind::Cut});
   raw.words().publish(steps + 1);
   const auto held = [&] {
@@ -144,10 +144,10 @@ TEST_F(FullDisk, IsWhatHoldsAGuestWhoseEpisodeCannotEnd) {
   EXPECT_EQ(raw.words().consumed(), steps);
   restore_disk_space();
   yield_while([&] { return raw.words().consumed() <= steps; });
-  EXPECT_EQ(line.replay.stats().committed_steps, alone + longer);
+  EXPECT_EQ(line.replay.stats().committed_steps, short_episodes + long_steps);
 }
 
-/// Ends the wait when it is asked for the second time, 50 ms after the first.
+/// Ends a wait when it is asked for the second time, 50 ms after the first.
 class WaitOnceHook final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -155,7 +155,7 @@ class WaitOnceHook final : public WaitHook {
   }
 };
 
-TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
+TEST_F(FullDisk, IsReportedAsStoppedIfTheHookEndsTheWait) {
   const ScratchDirectory directory;
   NumberedBuffer line(options_in_directory(directory));
   WaitOnceHook hook;
@@ -171,8 +171,9 @@ TEST_F(FullDisk, IsNoErrorOfACommitWhoseHookEndsTheWait) {
   EXPECT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
 }
 
-/// Takes all chunks that were never used, until the wait for the full disk times out, as another
-/// writer might that asks the disk for room at that moment. Returns them when it is asked again.
+/// Imitates another writer that gets the last room of the disk: in the middle of a wait, it takes
+/// all chunks that were never used, and keeps them until the wait for the full disk has timed out.
+/// It returns the chunks when it is asked again.
 class HoldsLastChunksHook final : public WaitHook {
  public:
   explicit HoldsLastChunksHook(shard::ChunkPool& pool) : pool_(pool) {}
@@ -188,7 +189,7 @@ class HoldsLastChunksHook final : public WaitHook {
         taken_.push_back(chunk);
       }
       set_free_disk_bytes(0);
-      std::this_thread::sleep_for(kLongerThanThePatience);
+      std::this_thread::sleep_for(kLongerThanTheDiskWait);
       return !taken_.empty();
     }
     for (const std::uint32_t chunk : taken_) {
@@ -198,12 +199,12 @@ class HoldsLastChunksHook final : public WaitHook {
   }
 
  private:
-  static constexpr auto kLongerThanThePatience = 150ms;
+  static constexpr auto kLongerThanTheDiskWait = 150ms;
   shard::ChunkPool& pool_;
   std::vector<std::uint32_t> taken_;
 };
 
-TEST_F(FullDisk, IsNoTimeoutOfACommitWithoutOneWhileAnotherWriterHasTheChunk) {
+TEST_F(FullDisk, DoesNotEndACommitWithoutATimeoutWhileAnotherWriterHasTheChunk) {
   const ScratchDirectory directory;
   NumberedBuffer line(options_in_directory(directory));
   HoldsLastChunksHook hook(core_of(line.replay)->shards()[0].chunks());
@@ -219,7 +220,7 @@ TEST_F(FullDisk, IsNoTimeoutOfACommitWithoutOneWhileAnotherWriterHasTheChunk) {
   EXPECT_EQ(waits.timeouts, 0U);
 }
 
-TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
+TEST_F(FullDisk, LosesNoCommittedStepIfTheNextEpisodeCannotBegin) {
   const ScratchDirectory directory;
   Options options = options_in(MappedFile{directory.path()});
   options.shards = 1;
@@ -236,8 +237,8 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   std::uint64_t number =
       until_full(0, [&](std::uint64_t n) { return append_one_step_episode(line, writer, n); });
   ASSERT_LT(number, 300U);
-  // The disk has room for one more chunk, which one episode fills; then its last two steps are
-  // open.
+  // The disk has room for one more chunk, which one episode fills. The windows of its last two
+  // steps are not complete then.
   set_free_disk_bytes(line.replay.stats().chunk_bytes);
   ASSERT_EQ(writer.commit(End::Terminated), CommitStatus::Committed);
   ++number;
@@ -254,7 +255,7 @@ TEST_F(FullDisk, LosesNoStepThatWasCommittedWhenTheNextEpisodeBegins) {
   EXPECT_EQ(line.numbers(), number_range(0, number));
 }
 
-TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
+TEST_F(FullDisk, DoesNotStopABufferThatHasAllItsChunks) {
   const ScratchDirectory directory;
   NumberedBuffer line(options_in(MappedFile{directory.path()}));
   line.append_many(0, 1000);
@@ -263,7 +264,7 @@ TEST_F(FullDisk, DoesNotStopABufferThatHasItsChunks) {
   EXPECT_EQ(line.replay.size(), 400U);
 }
 
-TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAgain) {
+TEST_F(FullDisk, InACommitOfAVectorWriterRepeatsNoStepOfEarlierEnvironments) {
   const ScratchDirectory directory;
   Options options = options_in_directory(directory);
   options.capacity_steps = 64;
@@ -284,7 +285,7 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
     return error_of([&] { ASSERT_EQ(writers.commit(ends, priorities), CommitStatus::Committed); },
                     directory.path());
   };
-  // The first environment is a few steps ahead of the other, so it takes the last chunk that fits
+  // The first environment is a few steps ahead of the others, so it takes the last chunk that fits
   // on the disk.
   for (std::uint64_t i = 500; i < 504; ++i) {
     writers[0].now(line.id) = i;
@@ -302,14 +303,15 @@ TEST_F(FullDisk, OfOneEnvironmentIsFoundAfterAnotherTookItsStepWhichIsNotTakenAg
   EXPECT_EQ(writers[0].episode_steps(), 4 + step + 1);
   EXPECT_EQ(writers[1].episode_steps(), step);
   const std::array priorities{5.0F, 6.0F, 7.0F};
-  EXPECT_EQ(commit(priorities), ENOSPC) << "still full";
-  EXPECT_EQ(line.replay.stats().committed_steps, before + 1) << "the first would be there twice";
+  EXPECT_EQ(commit(priorities), ENOSPC) << "the disk is still full";
+  EXPECT_EQ(line.replay.stats().committed_steps, before + 1)
+      << "the first environment's step is not repeated";
   restore_disk_space();
   EXPECT_EQ(commit(priorities), 0);
   EXPECT_EQ(line.replay.stats().committed_steps, before + 3);
 }
 
-TEST_F(FullDisk, AtALoadLeavesTheBufferAsItWas) {
+TEST_F(FullDisk, AtARestoreLeavesTheBufferAsItWas) {
   const ScratchDirectory directory;
   const ScratchDirectory checkpoint;
   NumberedBuffer line(options_in(MappedFile{directory.path()}));

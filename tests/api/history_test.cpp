@@ -7,14 +7,14 @@
 namespace reprise::test {
 namespace {
 
-/// Passes keys from samplers to updaters with a delay, so that some are stale by then.
+/// Passes keys from samplers to updaters. Some keys are stale when they are taken.
 class KeyQueue {
  public:
   void put(ItemKey key) {
     const std::lock_guard lock(mutex_);
     keys_.push_back(key);
   }
-  /// Takes the oldest key, or else the newest; none if there is none.
+  /// Takes the oldest or the newest key; nothing if the queue is empty.
   std::optional<ItemKey> take(bool oldest) {
     const std::lock_guard lock(mutex_);
     if (keys_.empty()) {
@@ -30,15 +30,15 @@ class KeyQueue {
   std::deque<ItemKey> keys_;
 };
 
-/// A small buffer with writers, a sampler and an updater in threads of their own, whose calls are
+/// A small buffer with two writers, two samplers and an updater, each in a thread, whose calls are
 /// all recorded.
 class RecordedThreads {
  public:
   explicit RecordedThreads(std::uint64_t seed) : rng_(seed), line_(random_options(rng_)) {}
 
-  /// Runs the threads and checks the history. Describes what is wrong; empty if nothing is.
+  /// Runs the threads and checks the history. Describes its first error; empty if it has none.
   std::string mismatch() {
-    // Writers live to the end, so that each fills its chunks alone, as `History` assumes.
+    // All writers exist to the end, so that none continues another's chunk, as `History` assumes.
     std::vector<Writer> writers;
     for (std::size_t w = 0; w < kWriters; ++w) {
       writers.push_back(line_.replay.writer());
@@ -150,7 +150,8 @@ TEST_P(ConcurrentHistory, IsExplainedBySomeOrderOfItsCalls) {
   }
 }
 
-/// Two items of one writer. The first was drawn. The capacity is 1, so the first may be evicted.
+/// Tests of `History`. Two items of one writer; each was drawn. The capacity is 1, so item 0 may be
+/// evicted once item 1 is committed. Times are pairs {begin, end} of calls.
 class HistoryOfTwo : public testing::Test {
  protected:
   static History history(const History::Log& log, std::size_t capacity = 1) {
@@ -169,66 +170,67 @@ class HistoryOfTwo : public testing::Test {
   };
 };
 
-TEST_F(HistoryOfTwo, ThatIsTrueIsBelieved) {
+TEST_F(HistoryOfTwo, ThatIsPossibleIsAccepted) {
   EXPECT_EQ(history(log).first_mismatch(), "");
 }
 
-TEST_F(HistoryOfTwo, ThatDrawsAnItemTooEarlyIsNot) {
+TEST_F(HistoryOfTwo, ThatDrawsAnItemBeforeItsCommitIsRefused) {
   log.draws[1].when = {21, 28};
   EXPECT_NE(history(log).first_mismatch(), "");
 }
 
-TEST_F(HistoryOfTwo, ThatMixesKeysUpIsNot) {
+TEST_F(HistoryOfTwo, ThatConfusesKeysIsRefused) {
   log.draws[1].items[0].key = key(0);
   EXPECT_NE(history(log).first_mismatch(), "");
   log.draws[1].items[0] = {0, key(1), 1.0};
   EXPECT_NE(history(log).first_mismatch(), "");
 }
 
-TEST_F(HistoryOfTwo, ThatRaisesTheDeadIsNot) {
+TEST_F(HistoryOfTwo, ThatUpdatesAnItemAfterItWasStaleIsRefused) {
   log.updates.push_back({key(0), 1.0F, true, {46, 47}});
   EXPECT_NE(history(log).first_mismatch(), "");
   log.updates.back().when = {41, 47};
-  EXPECT_EQ(history(log).first_mismatch(), "") << "the calls overlap";
+  EXPECT_EQ(history(log).first_mismatch(), "") << "the two updates overlap";
 }
 
-TEST_F(HistoryOfTwo, ThatEvictsWithinTheCapacityIsNot) {
+TEST_F(HistoryOfTwo, ThatEvictsWithinTheCapacityIsRefused) {
   EXPECT_NE(history(log, 2).first_mismatch(), "");
   log.updates[1].when = {22, 27};
   EXPECT_NE(history(log).first_mismatch(), "");
 }
 
-TEST_F(HistoryOfTwo, ThatKeepsAnItemBeyondTheCapacityIsNot) {
+TEST_F(HistoryOfTwo, ThatKeepsAnItemBeyondTheCapacityIsRefused) {
   log.updates.pop_back();
   log.draws.push_back({{{0, key(0), 1.0}}, SampleStatus::Code::Ok, {61, 62}});
-  EXPECT_EQ(history(log).first_mismatch(), "") << "within the capacity of one behind it";
+  EXPECT_EQ(history(log).first_mismatch(), "") << "one later item is within the capacity of 1";
   log.commits.push_back({2, 1.0F, {50, 55}});
   EXPECT_NE(history(log).first_mismatch(), "");
 }
 
-TEST_F(HistoryOfTwo, ThatDrawsByAnOverwrittenOrAZeroPriorityIsNot) {
+TEST_F(HistoryOfTwo, ThatDrawsByAnOverwrittenOrAZeroPriorityIsRefused) {
   log.updates = {{key(0), 1.0F, true, {26, 29}}};
   log.draws.push_back({{{0, key(0), 0.25}, {1, key(1), 0.75}}, SampleStatus::Code::Ok, {41, 49}});
   EXPECT_EQ(history(log, 2).first_mismatch(), "a size of 1 that should be 2 to 2")
-      << "1 of 4, 3 of 4";
+      << "probabilities of 1 / 4 and 3 / 4 fit the priorities 1 and 3";
   log.sizes.pop_back();
   EXPECT_EQ(history(log, 2).first_mismatch(), "");
   log.draws[2].items = {{0, key(0), 0.4}, {1, key(1), 0.6}};
-  EXPECT_NE(history(log, 2).first_mismatch(), "") << "2 was overwritten by 1";
+  EXPECT_NE(history(log, 2).first_mismatch(), "")
+      << "2 / 5 and 3 / 5 fit the priority 2, which was overwritten by 1";
   log.updates[0].when = {26, 45};
-  EXPECT_EQ(history(log, 2).first_mismatch(), "") << "the update was under way";
+  EXPECT_EQ(history(log, 2).first_mismatch(), "") << "the update and the draw overlap";
   log.commits[1].priority = 0.0F;
   EXPECT_NE(history(log, 2).first_mismatch(), "");
 }
 
-TEST_F(HistoryOfTwo, ThatMiscountsIsNot) {
+TEST_F(HistoryOfTwo, ThatHasAWrongSizeIsRefused) {
   log.sizes[1].size = 0;
   EXPECT_NE(history(log).first_mismatch(), "");
   log.sizes[1].size = 2;
   EXPECT_NE(history(log).first_mismatch(), "");
   log.sizes.clear();
   log.draws.push_back({{}, SampleStatus::Code::TimedOut, {21, 22}});
-  EXPECT_NE(history(log).first_mismatch(), "") << "the first commit had returned";
+  EXPECT_NE(history(log).first_mismatch(), "") << "item 0 was committed before the draw";
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 
 namespace reprise::test {
 
-/// A value that depends on the step, and tells the number of the write if the step is known.
-using Latent = std::array<std::uint16_t, 7>;  // The 14 bytes are no multiple of a word.
+/// A value of a mutable column. Its 14 bytes are not a multiple of a word.
+using Latent = std::array<std::uint16_t, 7>;
 
+/// The value that write number `write` gives to a step. Its first element is that number.
 inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
   Latent latent;
   for (std::size_t i = 0; i < latent.size(); ++i) {
@@ -16,15 +17,14 @@ inline Latent latent_of(std::uint64_t step, std::uint64_t write) {
   return latent;
 }
 
-/// The number of the write that gave this value; none if it is not a whole value of this step.
+/// The number of the write that gave this value; none if no write gave the step this value.
 inline std::optional<std::uint64_t> write_number_in(std::uint64_t step,
                                                     std::span<const std::uint16_t> value) {
   const std::uint64_t write = value[0];
   return std::ranges::equal(value, latent_of(step, write)) ? std::optional(write) : std::nullopt;
 }
 
-/// A buffer of numbered steps with two mutable columns, which get the values of write 0 at the
-/// append.
+/// A buffer of numbered steps with two mutable columns. Appends give `latent` write 0.
 struct LatentBuffer {
   explicit LatentBuffer(Options options, bool compressed = false)
       : id(schema.observation<std::uint64_t>("id")),
@@ -61,14 +61,14 @@ struct LatentBuffer {
     static_cast<void>(replay->size());
     const std::size_t items = replay->stats().items;
     Batch batch = replay->make_batch(items);
-    SampleOptions how = kNoWait;
-    how.draws = Draws::WithoutReplacement;
-    EXPECT_EQ(sampler.sample_into(batch, 0, items, how).code, SampleStatus::Code::Ok);
+    SampleOptions each_once = kNoWait;
+    each_once.draws = Draws::WithoutReplacement;
+    EXPECT_EQ(sampler.sample_into(batch, 0, items, each_once).code, SampleStatus::Code::Ok);
     return batch;
   }
 
-  /// The numbers of the writes that an item's steps show. Checks that each value is a whole value
-  /// of its step, and that the other fields are as they were appended.
+  /// For each step of an item, the number of the write whose value the batch has. Checks that each
+  /// value is a whole value of its step, and that the other fields are as they were appended.
   [[nodiscard]] std::vector<std::uint64_t> shown_writes(const Batch& batch,
                                                         std::size_t item) const {
     const std::size_t steps = batch.now(id).size() / batch.size();
@@ -82,7 +82,7 @@ struct LatentBuffer {
       }
       const std::uint64_t step = batch.now(id)[at];
       const std::optional<std::uint64_t> write = write_number_in(step, value);
-      EXPECT_TRUE(write) << "torn, or of another step";
+      EXPECT_TRUE(write) << "a torn value, or of another step";
       EXPECT_EQ(batch.now(fixed)[at], step);
       EXPECT_EQ(batch.now(other)[at], static_cast<std::int16_t>(step));
       EXPECT_EQ(batch.now(reward)[at], static_cast<float>(step));

@@ -16,7 +16,8 @@ inline Options options_in(const Storage& storage, const Window& window = Transit
           .key_tag = 7};
 }
 
-/// The errno of the `std::system_error` that a call throws; expects its message to contain `named`.
+/// The errno of the `std::system_error` that a call throws, whose message must contain `named`; 0
+/// if the call does not throw, -1 if it throws another exception.
 inline int error_of(const std::function<void()>& call, const std::string& named) {
   try {
     call();

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-// Rows in a mapped file behave like rows in memory. Some tests are about what only files do.
+// Tests that rows in a mapped file behave like rows in memory, and of what only files can do.
 
 namespace reprise::test {
 namespace {
@@ -49,7 +49,7 @@ TEST_P(ConformanceInAFile, KeepsWhatEachPartPromises) {
   }
 }
 
-TEST(MappedFileStorage, LeavesNothingInTheDirectoryAndTakesAnyNumberOfBuffers) {
+TEST(MappedFileStorage, LeavesNoFileInTheDirectoryOfAnyNumberOfBuffers) {
   const ScratchDirectory directory;
   {
     NumberedBuffer first(options_in(MappedFile{directory.path()}));
@@ -87,7 +87,7 @@ TEST(MappedFileStorage, IsReportedByStatistics) {
   EXPECT_EQ(in_memory.reserved_bytes, in_file.reserved_bytes);
 }
 
-TEST(MappedFileStorage, GivesItsSpaceBackWhenTheProcessIsKilled) {
+TEST(MappedFileStorage, LeavesNoFileWhenTheProcessIsKilled) {
   const ScratchDirectory directory;
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe(ready.data()), 0);
@@ -110,7 +110,7 @@ TEST(MappedFileStorage, GivesItsSpaceBackWhenTheProcessIsKilled) {
   EXPECT_EQ(entries_of(directory.path()), 0U);
 }
 
-TEST(MappedFileStorage, ThatCannotBeSaysWhyAndWhere) {
+TEST(MappedFileStorage, ThatCannotBeMadeIsRefusedWithErrnoAndPath) {
   const ScratchDirectory directory;
   const auto make = [](const std::filesystem::path& path) {
     return [path] { const NumberedBuffer line(options_in(MappedFile{path})); };
@@ -121,7 +121,7 @@ TEST(MappedFileStorage, ThatCannotBeSaysWhyAndWhere) {
   const std::string taken = directory.path() + "/taken";
   std::ofstream(taken) << "somebody's";
   EXPECT_EQ(error_of(make(taken), taken), EEXIST);
-  EXPECT_EQ(std::filesystem::file_size(taken), 10U) << "it was touched";
+  EXPECT_EQ(std::filesystem::file_size(taken), 10U) << "the file of somebody else has changed";
   EXPECT_EQ(error_of(make(taken + "/rows"), taken), ENOTDIR);
   if (::geteuid() != 0) {
     std::filesystem::permissions(
@@ -131,7 +131,7 @@ TEST(MappedFileStorage, ThatCannotBeSaysWhyAndWhere) {
   }
 }
 
-TEST(MappedFileStorage, AboveTheLimitOfFileSizesIsAnException) {
+TEST(MappedFileStorage, AboveTheLimitOfFileSizesIsRefusedWithErrno) {
   const ScratchDirectory directory;
   expect_in_child([&]() -> std::string {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -144,7 +144,7 @@ TEST(MappedFileStorage, AboveTheLimitOfFileSizesIsAnException) {
   });
 }
 
-TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
+TEST(MappedFileStorage, IsChosenByALoadAndKeptByARestore) {
   const ScratchDirectory directory;
   const ScratchDirectory checkpoint;
   NumberedBuffer line(options_in(Memory{}));
@@ -162,7 +162,7 @@ TEST(MappedFileStorage, IsAskedForByALoadAndKeptByARestore) {
   EXPECT_EQ(ReplayBuffer::load(checkpoint.path()).buffer.stats().file_bytes, 0U);
   line.replay = std::move(loaded);
   EXPECT_EQ(line.numbers(), numbers);
-  // Steps that were loaded into a file go into a checkpoint, and from there into another file.
+  // Steps that were loaded into a file can be saved, and restored into another file.
   Writer writer = line.replay.writer();
   writer.begin_episode();
   writer.now(line.id) = 5000;
@@ -198,13 +198,13 @@ TEST(MappedFileStorage, IsNotTouchedByAForkedChild) {
     return all;
   });
   line->append_many(*writer, 300, 100);
-  // The last two steps are open until the third one comes.
+  // The windows of the last two steps are not complete yet.
   EXPECT_EQ(line->numbers(), number_range(0, 398));
 }
 
-TEST(MappedFileStorage, ThatWasPutOutToTheDiskComesBack) {
-  // MADV_PAGEOUT removes the file's pages from memory at once, so draws read them again, and
-  // appends overwrite pages that were not read.
+TEST(MappedFileStorage, IsReadBackAfterItsPagesWereWrittenOutToTheDisk) {
+  // MADV_PAGEOUT writes the pages of the file to the disk at once, so draws have to read them
+  // again, and appends overwrite pages that are not in memory.
   const std::string path = std::filesystem::temp_directory_path().string();
   Options options = options_in(MappedFile{path});
   options.chunk_steps = 1000;  // A chunk has several pages.

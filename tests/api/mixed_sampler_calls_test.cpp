@@ -6,7 +6,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
+TEST(MixedSampler, KeepsTheDrawnPartsWhenAnotherPartEndsTheCall) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
   MixedSampler all({{two.one.replay, 4}, {late.replay, 2}, {two.other.replay, 3}}, {.seed = 9});
@@ -31,42 +31,42 @@ TEST(MixedSampler, KeepsThePartsThatWereDrawnWhenAnotherOneEndsTheCall) {
   }
 }
 
-TEST(MixedSampler, BeginsAnewWhatWasDrawnWithAnotherDiscount) {
+TEST(MixedSampler, DrawsAPartAgainThatWasDrawnWithAnotherDiscount) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
   MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
-  SampleOptions other = kNoWait;
-  other.discount = 0.5F;
+  SampleOptions other_discount = kNoWait;
+  other_discount.discount = 0.5F;
   ASSERT_FALSE(both.sample(kNoWait));
-  ASSERT_FALSE(both.sample(other));
-  ASSERT_FALSE(both.sample(other));
+  ASSERT_FALSE(both.sample(other_discount));
+  ASSERT_FALSE(both.sample(other_discount));
   EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
   late.append_many(500, 1, 1.0F);
-  const SampleResult batch = require_batch(both.sample(other));
+  const SampleResult batch = require_batch(both.sample(other_discount));
   EXPECT_EQ(std::ranges::count(batch->discounts(), 0.5F), 6);
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U) << "its part was kept";
+  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U) << "the first part was kept";
 }
 
-TEST(MixedSampler, BeginsAnewWhatWasDrawnWithoutItsRows) {
+TEST(MixedSampler, DrawsAPartAgainThatWasDrawnWithoutItsRows) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
   MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
-  SampleOptions bare = kNoWait;
-  bare.gather = false;
-  ASSERT_FALSE(both.sample(bare));
+  SampleOptions without_rows = kNoWait;
+  without_rows.gather = false;
+  ASSERT_FALSE(both.sample(without_rows));
   ASSERT_FALSE(both.sample(kNoWait));
   EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
 }
 
-TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
+TEST(MixedSampler, DrawsTheSameItemsIntoABatchOfTheCaller) {
   TwoBuffers two;
   for (const bool by_total : {false, true}) {
-    const auto made = [&] {
+    const auto make = [&] {
       return by_total ? MixedSampler({two.one.replay, two.other.replay}, 12, {.seed = 5})
                       : MixedSampler({{two.one.replay, 4}, {two.other.replay, 8}}, {.seed = 5});
     };
-    MixedSampler both = made();
-    MixedSampler same = made();
+    MixedSampler both = make();
+    MixedSampler same_seed = make();
     Batch batch = two.other.replay.make_batch(14);
     ASSERT_EQ(two.other.replay.sampler().sample_into(batch, 0, 14).code, Code::Ok);
     const std::vector<ItemKey> before(batch.keys().begin(), batch.keys().end());
@@ -74,7 +74,7 @@ TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
       const SampleStatus status = both.sample_into(batch, {.beta = 1.0F});
       ASSERT_EQ(status.code, Code::Ok);
       EXPECT_EQ(status.batch, 12U);
-      const SampleResult own = require_batch(same.sample({.beta = 1.0F}));
+      const SampleResult own = require_batch(same_seed.sample({.beta = 1.0F}));
       EXPECT_TRUE(std::ranges::equal(batch.keys().first(12), own->keys()));
       EXPECT_TRUE(std::ranges::equal(batch.weights().first(12), own->weights()));
       EXPECT_TRUE(std::ranges::equal(batch.probabilities().first(12), own->probabilities()));
@@ -84,15 +84,16 @@ TEST(MixedSampler, DrawsIntoABatchOfTheCallers) {
   }
 }
 
-TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOne) {
+/// The second part has no items at first, so the calls time out and leave the batch half drawn.
+TEST(MixedSampler, KeepsTheDrawnPartsInABatchOfTheCallerAndDrawsThemAgainInAnotherBatch) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
   MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
   const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
-  // A new batch may get the address of one that was destroyed, and one of `Batch::of` has items.
-  std::optional<Batch> gone = two.one.replay.make_batch(6);
-  ASSERT_EQ(all.sample_into(*gone, kNoWait).code, Code::TimedOut);
-  gone.reset();
+  // The next batch may have the address of a destroyed batch, and must not be taken for it.
+  std::optional<Batch> destroyed = two.one.replay.make_batch(6);
+  ASSERT_EQ(all.sample_into(*destroyed, kNoWait).code, Code::TimedOut);
+  destroyed.reset();
   Batch first = Batch::of(two.one.schema, two.one.replay.options().window, 6);
   ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::TimedOut);
   ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::TimedOut);
@@ -106,16 +107,17 @@ TEST(MixedSampler, KeepsInABatchOfTheCallersWhatWasDrawnAndBeginsAnewInAnotherOn
   late.append_many(500, 1, 1.0F);
   ASSERT_TRUE(all.sample(kNoWait));
   EXPECT_EQ(drawn(), 16U);
-  Sampler alike = two.one.replay.sampler({.seed = 9});
+  // A sampler of the same seed that has made the same four draws.
+  Sampler same_seed = two.one.replay.sampler({.seed = 9});
   for (int i = 0; i < 4; ++i) {
-    ASSERT_TRUE(alike.sample(4));
+    ASSERT_TRUE(same_seed.sample(4));
   }
   ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::Ok);
-  EXPECT_TRUE(std::ranges::equal(first.keys().first(4), alike.sample(4)->keys()));
+  EXPECT_TRUE(std::ranges::equal(first.keys().first(4), same_seed.sample(4)->keys()));
   EXPECT_EQ(first.now(late.action)[5], 500U);
 }
 
-TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
+TEST(MixedSampler, RefusesABatchThatDoesNotFitBeforeAnythingIsDrawn) {
   TwoBuffers two;
   MixedSampler both({{two.one.replay, 4}, {two.other.replay, 3}});
   Batch small = two.one.replay.make_batch(6);
@@ -127,7 +129,7 @@ TEST(MixedSampler, RefusesABatchThatHasNoPlaceForItBeforeAnythingIsDrawn) {
   EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
 }
 
-TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
+TEST(MixedSampler, ByTheCommonTotalKeepsItsSharesDuringAWait) {
   Options held = options_of(2);
   held.rate_limiter = MinSize{3};
   NumberedBuffer one(options_of(1));
@@ -144,8 +146,8 @@ TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
   EXPECT_EQ(both.counts()[0], 4U);
   for (std::size_t i = 0; i < 8; ++i) {
     const std::uint64_t number = batch->now(one.action)[i];
-    // Both totals were 3 when the shares were decided, so each part draws 4. When the second part
-    // is drawn, its total is 6.
+    // Both totals were 3 when the call began, so each part draws 4. When the second part is drawn,
+    // the total of its buffer is 6.
     const double expected = number == 0 ? 0.5 : number == kOther + 2 ? 0.25 : 0.125;
     EXPECT_EQ(batch->probabilities()[i], expected) << number;
     EXPECT_NEAR(batch->weights()[i], 1.0 / (3.0 * expected), 1e-6);
@@ -153,7 +155,7 @@ TEST(MixedSampler, ByTheCommonTotalKeepsWhatItWasDrawnByAcrossAWait) {
 }
 
 /// The second buffer loses all weight while the call waits for the first.
-TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
+TEST(MixedSampler, ByTheCommonTotalDrawsAgainIfAPartHasLostItsWeight) {
   Options held = options_of(1);
   held.rate_limiter = MinSize{2};
   NumberedBuffer one(held);
@@ -171,7 +173,7 @@ TEST(MixedSampler, ByTheCommonTotalBeginsAnewIfAPartHasLostItsWeight) {
   EXPECT_EQ(batch->probabilities()[0], 0.5);
 }
 
-TEST(MixedSampler, OfAClosedOrDestroyedBufferIsClosed) {
+TEST(MixedSampler, ReportsClosedIfABufferIsClosedOrDestroyed) {
   for (const bool by_total : {false, true}) {
     auto one = std::make_unique<NumberedBuffer>(options_of(1));
     auto other = std::make_unique<NumberedBuffer>(options_of(2));
@@ -202,10 +204,11 @@ TEST(MixedSampler, DrawsEachPartByTheSelectorThatItNames) {
   const SampleResult batch = require_batch(both.sample());
   const auto numbers = batch->now(line.id);
   EXPECT_TRUE(std::all_of(numbers.begin(), numbers.begin() + 8, [](auto n) { return n == 3; }));
-  EXPECT_EQ(std::set(numbers.begin() + 8, numbers.end()).size(), 4U) << "stratified, and uniform";
+  EXPECT_EQ(std::set(numbers.begin() + 8, numbers.end()).size(), 4U)
+      << "a stratified draw of uniform weights has each item";
 }
 
-TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
+TEST(MixedSampler, AStopRequestEndsTheWaitOfAPart) {
   TwoBuffers two;
   NumberedBuffer empty(options_of(3));
   MixedSampler both({{two.one.replay, 2}, {empty.replay, 2}});
@@ -217,7 +220,7 @@ TEST(MixedSampler, ARequestToStopEndsTheWaitOfAnyPart) {
   EXPECT_EQ(both.sample({.stop = stop.get_token()}).status().code, Code::Stopped);
 }
 
-TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
+TEST(MixedSampler, RefusesAWrongUpdateBeforeItChangesAnyBuffer) {
   TwoBuffers two;
   MixedSampler both({{two.one.replay, 2}, {two.other.replay, 2}});
   const SampleResult batch = require_batch(both.sample());
@@ -241,20 +244,20 @@ TEST(MixedSampler, RefusesAnUpdateBeforeAnyBufferIsChanged) {
   keys[3] = good;
   EXPECT_EQ(both.update_priorities(keys, priorities).applied, 4U);
 
-  NumberedBuffer twin(options_of(1));
-  MixedSampler twins({{two.one.replay, 2}, {twin.replay, 2}});
-  expect_refusal([&] { (void)twins.update_priorities({}, {}); },
+  NumberedBuffer same_tag(options_of(1));
+  MixedSampler of_one_tag({{two.one.replay, 2}, {same_tag.replay, 2}});
+  expect_refusal([&] { (void)of_one_tag.update_priorities({}, {}); },
                  {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
 }
 
-TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
+TEST(MixedSampler, ChecksAPriorityByTheSelectorOfItsItemsBuffer) {
   NumberedBuffer one(options_of(1, Proportional{.alpha = 1.0F}));
   NumberedBuffer steep(options_of(2, Proportional{.alpha = 8.0F}));
   one.append_many(0, 10);
   steep.append_many(kOther, 10);
   MixedSampler both({{one.replay, 2}, {steep.replay, 2}});
   const SampleResult batch = require_batch(both.sample());
-  constexpr float kTooSteep = 1e6F;  // Its 8th power is above the largest float.
+  constexpr float kTooSteep = 1e6F;  // The 8th power of 1e6 is above the largest float.
   EXPECT_EQ(
       both.update_priorities(batch->keys(), std::vector{kTooSteep, kTooSteep, 1.0F, 1.0F}).applied,
       4U);
@@ -267,7 +270,7 @@ TEST(MixedSampler, JudgesAPriorityByTheSelectorOfItsOwnBuffer) {
   EXPECT_EQ(one.replay.stats().applied_updates + steep.replay.stats().applied_updates, 4U);
 }
 
-TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
+TEST(MixedSampler, UpdatesBuffersOfTheSameTagByThePlacesOfExactParts) {
   TwoBuffers two;
   NumberedBuffer twin(options_of(1));
   twin.append_many(500, 10, 1.0F);
@@ -302,7 +305,7 @@ TEST(MixedSampler, UpdatesBuffersThatShareATagByThePlacesOfExactParts) {
       {"key_tag 1", "exact parts"});
 }
 
-/// Expects that a selector draws the step with this number alone.
+/// Expects that a selector draws only the step with this number.
 void expect_only(const SelectorHandle& selector, const NumberedBuffer& line, std::uint64_t number) {
   Sampler sampler = selector.sampler();
   const SampleResult batch = require_batch(sampler.sample(8));
@@ -328,14 +331,14 @@ TEST(MixedSampler, UpdatesEachSelectorThatDrawsFromABuffer) {
       {"MixedSampler::update_priorities", "priorities[1]", "finite weight"});
   EXPECT_EQ(line.replay.stats().applied_updates, 0U);
   const UpdateResult result = all.update_priorities(keys, std::vector{0.0F, 1.0F, 0.0F, 0.0F});
-  EXPECT_EQ(result.applied, 4U) << "each key once";
+  EXPECT_EQ(result.applied, 4U) << "each key counts once";
   EXPECT_EQ(result.stale, 0U);
   EXPECT_EQ(line.replay.stats().applied_updates, 8U);
   expect_only(line.replay.selector(0), line, 1);
   expect_only(line.replay.selector(1), line, 1);
 }
 
-TEST(MixedSampler, UpdatesEachSelectorOfABufferThatSharesItsTag) {
+TEST(MixedSampler, UpdatesEachSelectorOfBuffersOfTheSameTag) {
   const Options options = SmallOptions{.selectors = {kRawProportional, kRawProportional}};
   NumberedBuffer line(options);
   NumberedBuffer twin(options);
@@ -353,9 +356,10 @@ TEST(MixedSampler, UpdatesEachSelectorOfABufferThatSharesItsTag) {
   expect_only(line.replay.selector(1), line, 3);
 }
 
+/// Expects the constructor to refuse these arguments with a message that has these words.
 template <class... Arguments>
 void refuses(std::initializer_list<std::string_view> words, Arguments&&... arguments) {
-  expect_refusal([&] { const MixedSampler made(arguments...); }, words);
+  expect_refusal([&] { const MixedSampler refused(arguments...); }, words);
 }
 
 TEST(MixedSampler, RefusesPartsThatDoNotFit) {

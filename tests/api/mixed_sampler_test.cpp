@@ -7,14 +7,14 @@ namespace {
 
 using Code = SampleStatus::Code;
 
+/// Expects the weights of a batch to be the raw ones divided by `divisor`.
 void expect_weights(const SampleResult& batch, const std::vector<double>& raw, double divisor) {
   for (std::size_t i = 0; i < raw.size(); ++i) {
     EXPECT_NEAR(batch->weights()[i], raw[i] / divisor, 1e-5 * raw[i] / divisor) << i;
   }
 }
 
-/// Each part of a mixed batch has the items that a plain sampler of an equal buffer draws with that
-/// part's seed.
+/// Part p of a mixed sampler of seed s has the items of a sampler of seed s + p of an equal buffer.
 TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
   for (const Draws draws :
        {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement, Draws::Epoch}) {
@@ -50,21 +50,21 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
         passes = std::min(passes, own.status().passes);
         raw.insert(raw.end(), own->weights().begin(), own->weights().end());
       }
-      EXPECT_EQ(batch.status().passes, passes) << "the longest pass counts";
+      EXPECT_EQ(batch.status().passes, passes) << "the fewest passes of all parts";
       expect_weights(batch, raw, by_batch ? *std::ranges::max_element(raw) : 1.0);
     }
     EXPECT_EQ(two.one.replay.stats().sampled_items, twins.one.replay.stats().sampled_items);
     EXPECT_EQ(two.other.replay.stats().sampled_items, twins.other.replay.stats().sampled_items);
-    MixedSampler one({{two.one.replay, 4}}, {.seed = 5});
-    Sampler same = two.one.replay.sampler({.seed = 5});
+    MixedSampler single({{two.one.replay, 4}}, {.seed = 5});
+    Sampler same_seed = two.one.replay.sampler({.seed = 5});
     const SampleOptions by_buffer{.beta = 1.0F, .normalise = Normalise::ByBuffer, .draws = draws};
-    EXPECT_TRUE(std::ranges::equal(require_batch(one.sample(by_buffer))->weights(),
-                                   require_batch(same.sample(4, by_buffer))->weights()));
+    EXPECT_TRUE(std::ranges::equal(require_batch(single.sample(by_buffer))->weights(),
+                                   require_batch(same_seed.sample(4, by_buffer))->weights()));
   }
 }
 
-/// Makes counts that expect draws in proportion to the weights of both buffers.
-DrawCounts by_weight(TwoBuffers& two) {
+/// Counts of draws, which are expected in proportion to the weights of both buffers' items.
+DrawCounts counts_by_weight(TwoBuffers& two) {
   DrawCounts counts;
   for (const auto& [number, weight] : two.weights()) {
     counts.expect(number, double{weight});
@@ -75,14 +75,15 @@ DrawCounts by_weight(TwoBuffers& two) {
 /// The importance weight (N * P)^-beta of each item, computed by its definition.
 std::vector<double> raw_weights(const SampleResult& batch, double beta, const NumberedBuffer& line,
                                 const std::map<std::uint64_t, float>& weights) {
-  std::vector<double> made;
+  constexpr double kItems = 40.0;  // Of both buffers.
+  std::vector<double> raw;
   for (const std::uint64_t number : numbers_of(batch, line)) {
-    made.push_back(std::pow(40.0 * double{weights.at(number)} / TwoBuffers::kTotal, -beta));
+    raw.push_back(std::pow(kItems * double{weights.at(number)} / TwoBuffers::kTotal, -beta));
   }
-  return made;
+  return raw;
 }
 
-TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
+TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOverBothBuffers) {
   TwoBuffers two;
   MixedSampler both({two.one.replay, two.other.replay}, 40, {.seed = 3});
   const auto weights = two.weights();
@@ -107,8 +108,8 @@ TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOfTheWhole) {
       expect_weights(by_buffer, raw_weights(by_buffer, double{beta}, two.one, weights),
                      std::pow(40.0 / TwoBuffers::kTotal, double{-beta}));
       options.normalise = Normalise::Not;
-      const SampleResult bare = both.sample(options);
-      expect_weights(bare, raw_weights(bare, double{beta}, two.one, weights), 1.0);
+      const SampleResult not_scaled = both.sample(options);
+      expect_weights(not_scaled, raw_weights(not_scaled, double{beta}, two.one, weights), 1.0);
     }
   }
 }
@@ -117,10 +118,10 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
   TwoBuffers two;
   const auto weights = two.weights();
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
-    // With n = 1, the smaller share is less than one item.
+    // With n = 1, each share is less than an item.
     for (const std::size_t n : {1U, 3U, 32U}) {
       MixedSampler both({two.one.replay, two.other.replay}, n, {.seed = 11 + n});
-      DrawCounts counts = by_weight(two);
+      DrawCounts counts = counts_by_weight(two);
       for (std::size_t batches = scaled(64'000 / n, 2'000 / n); batches != 0; --batches) {
         const SampleResult batch = require_batch(both.sample({.draws = draws}));
         counts.count(numbers_of(batch, two.one));
@@ -132,10 +133,11 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
   }
 }
 
-/// Which part is drawn from, and which of its items, depend on different random numbers.
+/// The choice of the part and the choice of an item in it must use independent random numbers, also
+/// in the first batch of a seed.
 TEST(MixedSampler, ByTheCommonTotalTheFirstBatchesOfManySeedsPassChiSquare) {
   TwoBuffers two;
-  DrawCounts counts = by_weight(two);
+  DrawCounts counts = counts_by_weight(two);
   for (std::size_t seed = scaled(4'000, 1'000); seed != 0; --seed) {
     MixedSampler both({two.one.replay, two.other.replay}, 1, {.seed = 3 * seed});
     counts.count(both.sample()->now(two.one.action)[0]);
@@ -147,26 +149,26 @@ TEST(MixedSampler, ByTheCommonTotalGivesStratifiedPartsTheirShareRoundedUpOrDown
   TwoBuffers two;
   MixedSampler both({two.one.replay, two.other.replay}, 32, {.seed = 2});
   const double share = 32.0 * 55.0 / TwoBuffers::kTotal;
-  bool up = false;
-  bool down = false;
+  bool rounded_up = false;
+  bool rounded_down = false;
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(both.sample());
-    const std::size_t own = both.counts()[0];
-    EXPECT_EQ(own + both.counts()[1], 32U);
-    up |= own == static_cast<std::size_t>(std::ceil(share));
-    down |= own == static_cast<std::size_t>(std::floor(share));
-    EXPECT_NEAR(static_cast<double>(own), share, 1.0);
+    const std::size_t count = both.counts()[0];
+    EXPECT_EQ(count + both.counts()[1], 32U);
+    rounded_up |= count == static_cast<std::size_t>(std::ceil(share));
+    rounded_down |= count == static_cast<std::size_t>(std::floor(share));
+    EXPECT_NEAR(static_cast<double>(count), share, 1.0);
   }
-  EXPECT_TRUE(up && down);
-  bool beyond = false;
+  EXPECT_TRUE(rounded_up && rounded_down);
+  bool off_by_more = false;
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(both.sample({.draws = Draws::Independent}));
-    beyond |= std::abs(static_cast<double>(both.counts()[0]) - share) > 1.0;
+    off_by_more |= std::abs(static_cast<double>(both.counts()[0]) - share) > 1.0;
   }
-  EXPECT_TRUE(beyond) << "independent draws have no such bound";
+  EXPECT_TRUE(off_by_more) << "independent draws have no such bound";
 }
 
-TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
+TEST(MixedSampler, AnEpsilonOfOneBufferIsABonusForItsItems) {
   NumberedBuffer agent(options_of(1, Proportional{.alpha = 0.5F, .epsilon = 0.0F}));
   NumberedBuffer teacher(options_of(2, Proportional{.alpha = 0.5F, .epsilon = 3.0F}));
   agent.append_many(0, 4, 1.0F);
@@ -180,7 +182,7 @@ TEST(MixedSampler, AnEpsilonOfItsOwnIsTheBonusOfDemonstrations) {
   }
 }
 
-TEST(MixedSampler, ABufferWithoutWeightGivesNothingAndNobodyWaitsForIt) {
+TEST(MixedSampler, ABufferWithoutWeightGivesNoItemsAndIsNotWaitedFor) {
   NumberedBuffer empty(options_of(1));
   TwoBuffers two;
   MixedSampler both({empty.replay, two.other.replay}, 6);
@@ -213,7 +215,7 @@ TEST(MixedSampler, WaitsForTheFirstBufferWhileNoneHasWeight) {
   EXPECT_EQ(batch->weights()[3], 1.0F);
 }
 
-TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
+TEST(MixedSampler, ReportsNothingToDrawIfAllWeightsAreZero) {
   NumberedBuffer one(options_of(1));
   NumberedBuffer other(options_of(2));
   one.append_many(0, 4, 0.0F);
@@ -226,17 +228,17 @@ TEST(MixedSampler, AllWeightsOfZeroAreNothingToDraw) {
   EXPECT_EQ(exact.waits_for(), 1U);
 }
 
-TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
+TEST(MixedSampler, HasTheFreshItemsOfEachExactPartInThePartsFirstPlaces) {
   NumberedBuffer one(options_of(1));
   NumberedBuffer other(options_of(2));
   NumberedBuffer late(options_of(3));
   MixedSampler all({{one.replay, 8}, {other.replay, 4}, {late.replay, 2}}, {.fresh = 0.5F});
-  // One item outweighs all others, so that no other item is drawn by weight.
+  // The first item of each buffer outweighs the others, which are drawn only while they are fresh.
   one.append(0, 1e30F);
   one.append_many(1, 2, 1e-3F);
   other.append(kOther, 1e30F);
   other.append_many(kOther + 1, 4, 1e-3F);
-  ASSERT_FALSE(all.sample(kNoWait));
+  ASSERT_FALSE(all.sample(kNoWait));  // The third part has no items.
   late.append(500, 1.0F);
   for (const std::size_t expected : {3U + 2U + 1U, 2U, 1U, 0U}) {
     const SampleResult batch = require_batch(all.sample(kNoWait));
@@ -253,7 +255,7 @@ TEST(MixedSampler, GivesTheFreshItemsOfEachExactPartInItsFirstPlaces) {
   }
 }
 
-TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
+TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnyOrder) {
   TwoBuffers two;
   MixedSampler both({{two.one.replay, 40}, {two.other.replay, 120}, {two.one.replay, 1}});
   const SampleResult batch = require_batch(both.sample());
@@ -276,7 +278,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     EXPECT_EQ(drawn[i], i < 40 || i == 160 ? 3U : kOther + 5) << i;
   }
-  // Updates keys of one part only, one of which is of an item that has left.
+  // Updates one key of each part. The item of the first key was cleared.
   two.one.replay.clear();
   const UpdateResult late = both.update_priorities(std::vector{after->keys()[0], after->keys()[50]},
                                                    std::vector{4.0F, 4.0F});
@@ -285,7 +287,7 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnySequence) {
   EXPECT_EQ(both.update_priorities({}, {}).applied, 0U);
 }
 
-TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
+TEST(MixedSampler, HasUniqueFramesIfItsOptionsSaySo) {
   TwoBuffers two;
   MixedSampler both({{two.one.replay, 3}, {two.other.replay, 2}}, {.unique_frames = true});
   const SampleResult batch = require_batch(both.sample());
@@ -296,25 +298,25 @@ TEST(MixedSampler, FillsMemoryAndFramesAsItsOptionsSay) {
   }
 }
 
-/// Writers append and evict, and the second buffer loses all weight and gets it back, while batches
-/// of both kinds of mixture are drawn and updated.
-TEST(MixedSampler, GivesWholeRowsBesideWritersAndUpdates) {
-  constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // No writer counts up to this number.
+/// Writers append and evict, and the second buffer loses all its weight and gets it back, while
+/// batches of both kinds of mixture are drawn and updated.
+TEST(MixedSampler, GivesWholeRowsWhileThreadsAppendAndSetPriorities) {
+  constexpr std::uint64_t kFar = std::uint64_t{1} << 40U;  // The first writer does not reach this.
   NumberedBuffer one(options_of(1));
   NumberedBuffer other(options_of(2));
   Writer writer = one.replay.writer();
   Writer writer_of_other = other.replay.writer();
   one.append_many(writer, 0, 64, 1.0F);
   other.append_many(writer_of_other, kFar, 64, 1.0F);
-  const auto act = [](NumberedBuffer& line, Writer& into, std::uint64_t first) {
-    return std::jthread([&line, &into, first](std::stop_token stop) {
+  const auto append = [](NumberedBuffer& line, Writer& appends, std::uint64_t first) {
+    return std::jthread([&line, &appends, first](std::stop_token stop) {
       for (std::uint64_t i = first; !stop.stop_requested(); ++i) {
-        line.append(into, i, 1.0F);
+        line.append(appends, i, 1.0F);
       }
     });
   };
-  const std::jthread actor = act(one, writer, 64);
-  const std::jthread other_actor = act(other, writer_of_other, kFar + 64);
+  const std::jthread actor = append(one, writer, 64);
+  const std::jthread other_actor = append(other, writer_of_other, kFar + 64);
   const std::jthread switcher([&](std::stop_token stop) {
     while (!stop.stop_requested()) {
       other.replay.selector().reset(0.0F);

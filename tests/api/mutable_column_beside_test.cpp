@@ -5,12 +5,12 @@
 #include "testing/fixtures/scratch_directory.hpp"
 #include "testing/test.hpp"
 
-// Mutable columns used by several threads at once, and in checkpoints.
+// Tests of mutable columns that several threads use at once, and of their checkpoints.
 
 namespace reprise::test {
 namespace {
 
-/// A thread that reads a half-written value waits for the other half.
+/// Readers and writers of a value that another thread has half written wait for the other half.
 TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   Options options = options_of(Sequences{.length = 3, .period = 1});
   options.shards = 1;
@@ -26,8 +26,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     storage::ChunkStore& store = core_of(*world.replay)->store();
     const storage::MutableField field = core_of(*world.replay)->chunk_layout().mutable_fields()[1];
     const auto [chunk, row] = store.place(batch.keys()[item].slot());
-    // The row of the last step of the last window. When the chunk is full, the writer repeats that
-    // row in its next chunk.
+    // The row of the last step, which the writer copies to its next chunk when this chunk is full.
     std::byte* const bytes = store.row(chunk, row + 2);
     const Latent latent = latent_of(batch.now(world.id)[3 * item + 2], 7);
     const auto* const from = reinterpret_cast<const std::byte*>(latent.data());
@@ -39,9 +38,9 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
         read(world, writer, batch.keys()[item]);
         done.store(true);
       });
-      // A reader that does not wait would finish in this time.
-      const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
-      while (!done.load() && std::chrono::steady_clock::now() < enough) {
+      // A reader that did not wait would finish in this time.
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+      while (!done.load() && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::yield();
       }
       EXPECT_FALSE(done.load());
@@ -69,7 +68,7 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
     EXPECT_EQ(loaded.shown_writes(loaded.replay->gather({&key, 1}), 0)[2], 7U);
   });
   read_by([](LatentBuffer& world, Writer& writer, ItemKey) {
-    // The chunk of 8 rows gets full, so its last rows are repeated in the next one.
+    // The chunk of 8 rows gets full, so the writer repeats its last rows in the next chunk.
     for (std::uint64_t step = 7; step <= 9; ++step) {
       world.append(writer, step);
     }
@@ -80,9 +79,9 @@ TEST(MutableColumn, IsNeverReadWhileItIsHalfWritten) {
   });
 }
 
-/// A checkpoint has the values at the time of the save, even if nothing else in the chunk has
+/// A checkpoint has the values at the time of the save, also of chunks in which nothing else has
 /// changed.
-TEST(MutableColumn, IsSavedAgainWhereItChanged) {
+TEST(MutableColumn, IsSavedAgainInChunksWhoseValuesChanged) {
   for (const bool in_file : {false, true}) {
     for (const bool compressed : {false, true}) {
       SCOPED_TRACE(testing::Message() << in_file << compressed);
@@ -105,7 +104,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
                                                         batch.now(world.id).begin());
       const ItemKey key = batch.keys()[item];
       EXPECT_EQ(world.write(key, 3, 8).applied, 1U);
-      // A failed save must not count as the save of this chunk.
+      // After a failed save, this chunk must still count as changed.
       SaveOptions failing;
       failing.progress = [](const SaveProgress&) { throw std::runtime_error("enough"); };
       EXPECT_THROW(world.replay->save(directory.path(), failing), std::runtime_error);
@@ -135,7 +134,7 @@ TEST(MutableColumn, IsSavedAgainWhereItChanged) {
   }
 }
 
-/// The episode is open, and windows extend into rows whose items are not decided.
+/// The last windows of an open episode extend into rows at which no item begins yet.
 TEST(MutableColumn, OfAnOpenChunkIsSavedAsFarAsWindowsReadIt) {
   const ScratchDirectory directory;
   Options options = options_of(Sequences{.length = 3, .period = 1});

@@ -6,7 +6,7 @@
 namespace reprise::test {
 namespace {
 
-TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
+TEST(MutableColumn, TakesMoreKeysThanItSortsByShardAtATime) {
   LatentBuffer world(options_of(Transitions{}));
   Writer writer = world.replay->writer();
   for (std::uint64_t step = 1; step <= 50; ++step) {
@@ -30,7 +30,7 @@ TEST(MutableColumn, TakesMoreKeysThanItFindsAtATime) {
   EXPECT_EQ(world.replay->stats().retired_pinned, 0U);
 }
 
-TEST(MutableColumn, RefusesWhatItIsNotFor) {
+TEST(MutableColumn, RefusesFieldsValuesAndCallsThatDoNotFit) {
   LatentBuffer world(options_of(Transitions{}));
   Writer writer = world.replay->writer();
   world.append(writer, 1);
@@ -46,13 +46,14 @@ TEST(MutableColumn, RefusesWhatItIsNotFor) {
           [&] { replay.update(keys, AnyField(world.frame), bytes); });
   refused({"1 keys and 13 bytes", "allowed: one value for each key"},
           [&] { replay.update(keys, AnyField(world.latent), std::span(bytes).first(13)); });
-  Schema foreign;
-  const auto alien = foreign.mutable_column<float>("alien", {7});
-  refused({"is of another schema"}, [&] { replay.update(keys, alien, std::vector<float>(7)); });
+  Schema other_schema;
+  const auto foreign = other_schema.mutable_column<float>("foreign", {7});
+  refused({"is of another schema"}, [&] { replay.update(keys, foreign, std::vector<float>(7)); });
   const ItemKey key = keys[0];
-  const std::vector<ItemKey> strange{ItemKey::make(key.slot(), key.generation(), key.tag() + 1)};
+  const std::vector<ItemKey> foreign_keys{
+      ItemKey::make(key.slot(), key.generation(), key.tag() + 1)};
   refused({"update: keys[0] has tag", "allowed: keys of this buffer"},
-          [&] { replay.update(strange, AnyField(world.latent), bytes); });
+          [&] { replay.update(foreign_keys, AnyField(world.latent), bytes); });
   refused({"'latent' is a mutable column", "allowed: observations"},
           [&] { world.schema.compress(AnyField(world.latent)); });
   refused({"'latent' is a mutable column", "allowed: observations"},
@@ -64,7 +65,8 @@ TEST(MutableColumn, RefusesWhatItIsNotFor) {
   EXPECT_EQ(replay.update({}, world.latent, {}).applied, 0U);
 }
 
-TEST(MutableColumn, CostsNothingWhereThereIsNone) {
+/// Each row has a version of 4 bytes if there are mutable columns.
+TEST(MutableColumn, TakesMemoryOnlyIfTheSchemaHasOne) {
   const auto reserved = [](Role role) {
     Schema schema;
     schema.declare("value", role, DType::F64);
@@ -75,15 +77,15 @@ TEST(MutableColumn, CostsNothingWhereThereIsNone) {
   EXPECT_EQ(reserved(Role::MutableColumn), reserved(Role::Column) + 4 * rows);
 }
 
-/// A model of the values: one for each row, which is known by the slot in its key. A row that
-/// repeats a step at the beginning of a chunk may have any value that the step has had.
+/// A model of the values: one for each row, which the slot of its key names. A row that repeats a
+/// step at the beginning of a chunk may have any value that the step has had.
 class Model {
  public:
-  /// Checks that the value shown for a row's step, as the number of its write, is the row's value.
+  /// Expects a row to have the value of write number `write`, which a batch has shown for its step.
   void expect_value(std::uint32_t slot, std::uint64_t step, std::uint64_t write) {
-    const auto [known, added] = rows_.try_emplace({slot, step}, write);
+    const auto [entry, added] = rows_.try_emplace({slot, step}, write);
     if (!added) {
-      EXPECT_EQ(known->second, write) << "step " << step << ", slot " << slot;
+      EXPECT_EQ(entry->second, write) << "step " << step << ", slot " << slot;
       return;
     }
     EXPECT_TRUE(write == 0 || past_writes_[step].contains(write)) << "step " << step;
@@ -98,6 +100,7 @@ class Model {
   std::map<std::uint64_t, std::set<std::uint64_t>> past_writes_;
 };
 
+/// The parameters are the window and whether frames are compressed.
 class Windows : public testing::TestWithParam<std::tuple<Window, bool>> {};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -109,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                         Window(Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap})),
         testing::Bool()));
 
-TEST_P(Windows, AgreeWithAPlainStore) {
+TEST_P(Windows, ShowTheValuesOfAModelAfterRandomUpdates) {
   const auto& [window, compressed] = GetParam();
   for (std::uint64_t seed = 1; seed <= scaled(4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -144,18 +147,18 @@ TEST_P(Windows, AgreeWithAPlainStore) {
         }
         every_key.insert(batch.keys()[i].bits);
       }
-      // Chooses some of the items, one of them twice, and a key that may be stale.
+      // Updates some of the items, one of them twice, and a key that may be stale: all steps of
+      // their windows, or only the first.
       std::vector<ItemKey> keys;
       std::vector<std::uint16_t> values;
-      const bool whole = rng.chance(0.5);
-      const std::size_t given = whole ? steps : 1;
-      std::set<std::uint64_t> there;
+      const std::size_t updated_steps = rng.chance(0.5) ? steps : 1;
+      std::set<std::uint64_t> resident_keys;
       for (const ItemKey key : batch.keys()) {
-        there.insert(key.bits);
+        resident_keys.insert(key.bits);
       }
       const auto add = [&](std::size_t i) {
         keys.push_back(batch.keys()[i]);
-        for (std::uint32_t k = 0; k < given; ++k) {
+        for (std::uint32_t k = 0; k < updated_steps; ++k) {
           const std::uint64_t step = batch.now(world.id)[i * steps + k];
           const std::uint64_t write = ++writes % 60'000 + 1;
           const Latent latent = latent_of(step, write);
@@ -173,21 +176,21 @@ TEST_P(Windows, AgreeWithAPlainStore) {
       add(rng.below(batch.size()));
       const ItemKey old{
           *std::next(every_key.begin(), static_cast<std::ptrdiff_t>(rng.below(every_key.size())))};
-      const bool gone = !there.contains(old.bits);
-      if (gone) {
+      const bool stale = !resident_keys.contains(old.bits);
+      if (stale) {
         keys.push_back(old);
-        values.resize(values.size() + 7 * given, 0xEEEE);
+        values.resize(values.size() + 7 * updated_steps, 0xEEEE);
       }
       const UpdateResult result = world.replay->update(keys, world.latent, values);
-      ASSERT_EQ(result.stale, gone ? 1U : 0U);
+      ASSERT_EQ(result.stale, stale ? 1U : 0U);
       ASSERT_EQ(result.applied + result.stale, keys.size());
     }
     EXPECT_GT(world.replay->stats().evicted_steps, 100U);
   }
 }
 
-/// A chunk that repeats steps of the chunk before repeats their values at that moment.
-TEST(MutableColumn, IsRepeatedAsItIsWhereAChunkEnds) {
+/// A writer that goes on in another chunk repeats steps there with their present values.
+TEST(MutableColumn, IsRepeatedWithItsPresentValueInTheNextChunk) {
   for (const bool compressed : {false, true}) {
     SCOPED_TRACE(compressed);
     Options options = options_of(Sequences{.length = 3, .period = 1});

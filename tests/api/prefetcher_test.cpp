@@ -23,8 +23,8 @@ TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   line.append_many(0, 40, [&](std::uint64_t i) { return static_cast<float>(i + 1); });
   (void)line.replay.size();  // Ingests all steps, so that both samplers draw from the same items.
   Sampler sampler = line.replay.sampler({.seed = 8});
-  Sampler ahead = line.replay.sampler({.seed = 8});
-  Prefetcher prefetcher(ahead, 16, {.beta = 0.7F}, GetParam());
+  Sampler same_seed = line.replay.sampler({.seed = 8});
+  Prefetcher prefetcher(same_seed, 16, {.beta = 0.7F}, GetParam());
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 200; ++i) {
     const SampleResult expected = sampler.sample(16, {.beta = 0.7F});
@@ -37,7 +37,7 @@ TEST_P(PrefetcherOfDepth, GivesTheBatchesOfASamplerInTheirOrder) {
   }
 }
 
-TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
+TEST_P(PrefetcherOfDepth, DrawsAtMostItsDepthAhead) {
   NumberedBuffer line;
   line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
@@ -45,12 +45,12 @@ TEST_P(PrefetcherOfDepth, DrawsAheadNoMoreThanItsDepth) {
   const std::jthread thread = run(prefetcher);
   for (std::size_t taken = 1; taken <= 50; ++taken) {
     ASSERT_TRUE(prefetcher.next());
-    // One more batch may be in preparation, and the learner has one.
+    // Beside the batches drawn ahead, the thread may have begun another one.
     EXPECT_LE(line.replay.stats().sampled_batches, taken + GetParam() + 1);
   }
 }
 
-TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
+TEST_P(PrefetcherOfDepth, ABatchDoesNotChangeUntilTheNextCall) {
   NumberedBuffer line;
   line.append_many(0, 40);
   Sampler sampler = line.replay.sampler();
@@ -65,7 +65,7 @@ TEST_P(PrefetcherOfDepth, ABatchStaysAsItIsUntilTheNextCall) {
   }
 }
 
-TEST(Prefetcher, TimesOutWhileNothingIsThere) {
+TEST(Prefetcher, TimesOutWhileThereAreNoItems) {
   NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4);
@@ -76,7 +76,7 @@ TEST(Prefetcher, TimesOutWhileNothingIsThere) {
   EXPECT_FALSE(prefetcher.next(0ns));
 }
 
-TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
+TEST(Prefetcher, StopsWhileItWaitsForItemsOrForTheLearner) {
   NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher waits_for_items(sampler, 4);
@@ -84,7 +84,7 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
   thread.request_stop();
   thread.join();
-  EXPECT_FALSE(waits_for_items.next()) << "run has ended, so there is nothing to wait for";
+  EXPECT_FALSE(waits_for_items.next()) << "no batch will come after the end of `run`";
 
   line.append_many(0, 4);
   Prefetcher waits_for_the_learner(sampler, 4, {}, 2);
@@ -93,12 +93,12 @@ TEST(Prefetcher, StopsWhenAskedHoweverItWaits) {
   thread.request_stop();
   thread.join();
   EXPECT_TRUE(waits_for_the_learner.next());
-  EXPECT_TRUE(waits_for_the_learner.next()) << "what was drawn is given out";
+  EXPECT_TRUE(waits_for_the_learner.next()) << "batches that were drawn are given out";
   while (waits_for_the_learner.next()) {
   }
 }
 
-TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
+TEST(Prefetcher, LosesNoBatchMemoryWhenRunIsStoppedBeforeADraw) {
   NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   Prefetcher prefetcher(sampler, 4, {}, 1);
@@ -109,38 +109,38 @@ TEST(Prefetcher, LosesNoBatchWhenRunIsStoppedBeforeItIsFilled) {
   line.append_many(0, 4);
   const std::jthread thread = run(prefetcher);
   yield_while([&] { return line.replay.stats().sampled_batches == 0; });
-  const SampleResult one = prefetcher.next();
-  const SampleResult other = prefetcher.next();
-  ASSERT_TRUE(one && other);
-  EXPECT_NE(&*one, &*other) << "there are depth + 1";
+  const SampleResult first = prefetcher.next();
+  const SampleResult second = prefetcher.next();
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(&*first, &*second) << "a prefetcher has depth + 1 batches";
 }
 
-TEST(Prefetcher, IsWokenByCloseWhoeverSleepsForTheOther) {
+TEST(Prefetcher, ACloseWakesALearnerAndAThreadThatWaitForEachOther) {
   for (std::size_t round = 0; round < scaled(100, 20); ++round) {
     NumberedBuffer line;
     line.append_many(0, 4);
-    Sampler of_the_one = line.replay.sampler();
-    Prefetcher never_run(of_the_one, 4);
+    Sampler sampler_of_never_run = line.replay.sampler();
+    Prefetcher never_run(sampler_of_never_run, 4);
     std::jthread learner(
         [&] { EXPECT_EQ(never_run.next().status().code, SampleStatus::Code::Closed); });
     constexpr std::size_t kDepth = 1;
-    Sampler of_the_other = line.replay.sampler();
-    Prefetcher full(of_the_other, 4, {}, kDepth);
+    Sampler sampler_of_full = line.replay.sampler();
+    Prefetcher full(sampler_of_full, 4, {}, kDepth);
     std::jthread thread = run(full);
     yield_while([&] { return line.replay.stats().sampled_batches < kDepth + 1; });
-    // There are few rounds, because each waits for all other threads, and the machine may be busy.
+    // At most 7 yields, because on a busy machine each may take long.
     for (std::size_t i = 0; i < round % 8; ++i) {
       std::this_thread::yield();
     }
     line.replay.close();
-    thread.join();  // No stop is requested; the closed buffer has to end the thread.
+    thread.join();  // No stop was requested, so the close must end the thread.
   }
 }
 
-TEST(Prefetcher, AsksAHookWhetherNextIsToWait) {
-  class LimitedLooksHook final : public WaitHook {
+TEST(Prefetcher, AsksTheHookOfNextWhetherToGoOnWaiting) {
+  class CountdownHook final : public WaitHook {
    public:
-    explicit LimitedLooksHook(int times) : left(times) {}
+    explicit CountdownHook(int times) : left(times) {}
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return left-- > 0; }
     int left;
   };
@@ -149,18 +149,18 @@ TEST(Prefetcher, AsksAHookWhetherNextIsToWait) {
   Prefetcher prefetcher(sampler, 4);
   const std::jthread thread = run(prefetcher);
   for (const int times : {0, 2}) {
-    LimitedLooksHook patience(times);
-    const SampleResult none = prefetcher.next(kNoTimeout, &patience);
+    CountdownHook hook(times);
+    const SampleResult none = prefetcher.next(kNoTimeout, &hook);
     EXPECT_FALSE(none);
     EXPECT_EQ(none.status().code, SampleStatus::Code::Stopped);
-    EXPECT_EQ(patience.left, -1);
+    EXPECT_EQ(hook.left, -1);
   }
   line.append_many(0, 4);
-  LimitedLooksHook patience(1000);
-  EXPECT_TRUE(prefetcher.next(kNoTimeout, &patience));
+  CountdownHook hook(1000);
+  EXPECT_TRUE(prefetcher.next(kNoTimeout, &hook));
 }
 
-TEST(Prefetcher, OfAClosedBufferGivesOutWhatWasDrawn) {
+TEST(Prefetcher, GivesOutTheDrawnBatchesOfAClosedBuffer) {
   NumberedBuffer line;
   line.append_many(0, 4);
   Sampler sampler = line.replay.sampler();
@@ -192,16 +192,16 @@ TEST(Prefetcher, GivesOutABatchThatWasBeingDrawnWhenTheBufferWasClosed) {
   EXPECT_EQ(prefetcher.next().status().code, SampleStatus::Code::Closed);
 }
 
-/// What the handler of SIGUSR1 calls. It may do more than other signal handlers, because the
-/// interrupted `next` neither allocates nor locks.
+/// The function that the handler of SIGUSR1 calls. The function may allocate and lock, unlike those
+/// of other signal handlers, because the interrupted `next` does neither.
 std::function<void()>& on_signal() {
   static std::function<void()> call;
   return call;
 }
 
-TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
+TEST(Prefetcher, GivesOutTheLastBatchIfRunEndsAtAnyMomentOfNext) {
   if (kThreadSanitizer) {
-    GTEST_SKIP() << "a first draw allocates, which it reports of a signal's handler";
+    GTEST_SKIP() << "ThreadSanitizer reports that a signal handler allocates";
   }
   constexpr std::uint64_t kSeed = 6;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
@@ -226,18 +226,18 @@ TEST(Prefetcher, GivesOutTheLastBatchWhereverInNextRunEnds) {
     Prefetcher prefetcher(sampler, 1);
     stop = std::stop_source();
     on_signal() = [&] { prefetcher.run(stop.get_token()); };
-    itimerspec soon{};  // The timer fires when `next` has already been called several times.
+    itimerspec soon{};  // The timer fires when `next` was called several times.
     soon.it_value.tv_nsec = static_cast<long>(rng.between(10'000, 60'000));
     ASSERT_EQ(::timer_settime(timer, 0, &soon, nullptr), 0);
-    for (bool found = false; !found;) {
+    for (bool got_batch = false; !got_batch;) {
       const SampleResult batch = prefetcher.next(0ns);
-      found = static_cast<bool>(batch);
+      got_batch = static_cast<bool>(batch);
       early_ends += batch.status().code == SampleStatus::Code::Closed ? 1U : 0U;
     }
   }
   ::timer_delete(timer);
   std::signal(SIGUSR1, SIG_DFL);
-  EXPECT_EQ(early_ends, 0U) << "the end was told before the last batch was given out";
+  EXPECT_EQ(early_ends, 0U) << "`next` reported the end before the last batch";
 }
 
 /// A prefetcher of a mixture of two buffers, in exact parts or by the common total.
@@ -265,17 +265,17 @@ TEST_P(PrefetcherOfAMix, GivesItsBatchesInTheirOrder) {
     (void)line->replay.size();
   }
   const auto mix = mixed();
-  const auto same = mixed();
+  const auto same_seed = mixed();
   Prefetcher prefetcher(*mix, 8, {.beta = 0.7F}, 3);
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 100; ++i) {
-    const SampleResult expected = same->sample({.beta = 0.7F});
+    const SampleResult expected = same_seed->sample({.beta = 0.7F});
     const SampleResult actual = prefetcher.next();
     ASSERT_TRUE(expected && actual) << i;
     ASSERT_TRUE(std::ranges::equal(actual->keys(), expected->keys())) << i;
     ASSERT_TRUE(std::ranges::equal(actual->weights(), expected->weights()));
   }
-  EXPECT_THROW(Prefetcher(*same, 7), std::invalid_argument) << "it has 8 items";
+  EXPECT_THROW(Prefetcher(*same_seed, 7), std::invalid_argument) << "the mix has 8 items";
 }
 
 TEST_P(PrefetcherOfAMix, SaysWhichPartLacksItems) {
@@ -288,10 +288,10 @@ TEST_P(PrefetcherOfAMix, SaysWhichPartLacksItems) {
   Writer writer = one.replay.writer();
   one.append_many(writer, 0, 10);
   (void)one.replay.size();
-  EXPECT_EQ(prefetcher.next(0ns).status().items, 0U) << "those of the other part";
+  EXPECT_EQ(prefetcher.next(0ns).status().items, 0U) << "the second part has no items";
 }
 
-TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
+TEST_P(PrefetcherOfAMix, EndsAlsoIfTheClosedBufferIsNotTheOneThatItWaitsFor) {
   Writer writer = other.replay.writer();
   other.append_many(writer, 0, 10);
   (void)other.replay.size();
@@ -306,8 +306,8 @@ TEST_P(PrefetcherOfAMix, EndsWhenABufferIsClosedThatTheDrawDoesNotWaitFor) {
   }
 }
 
-/// By the common total a buffer without items is not drawn from, so it may be closed.
-TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
+/// By the common total, no item is drawn from a buffer without items, so that buffer may be closed.
+TEST(PrefetcherByTheCommonTotal, GoesOnIfAnEmptyBufferIsClosed) {
   NumberedBuffer one(PrefetcherOfAMix::tagged(1));
   NumberedBuffer other(PrefetcherOfAMix::tagged(2));
   one.append_many(0, 10);
@@ -320,7 +320,7 @@ TEST(PrefetcherByTheCommonTotal, GoesOnBesideAnEmptyBufferThatIsClosed) {
   }
 }
 
-/// A batch source whose every second batch fails.
+/// A batch source that has nothing to draw at every second call.
 class AlternatingSource final : public ForwardingSource {
  public:
   using ForwardingSource::ForwardingSource;
@@ -338,12 +338,12 @@ TEST(Prefetcher, DrawsFromASourceOfTheUsersOwn) {
   NumberedBuffer line;
   line.append_many(0, 40);
   Sampler sampler = line.replay.sampler({.seed = 8});
-  Sampler same = line.replay.sampler({.seed = 8});
-  AlternatingSource halting(sampler);
-  Prefetcher prefetcher(halting, 4);
+  Sampler same_seed = line.replay.sampler({.seed = 8});
+  AlternatingSource source(sampler);
+  Prefetcher prefetcher(source, 4);
   const std::jthread thread = run(prefetcher);
   for (int i = 0; i < 20; ++i) {
-    const SampleResult expected = same.sample(4);
+    const SampleResult expected = same_seed.sample(4);
     const SampleResult actual = prefetcher.next();
     ASSERT_TRUE(expected && actual) << i;
     ASSERT_TRUE(std::ranges::equal(actual->keys(), expected->keys())) << i;

@@ -1,14 +1,15 @@
 #include "testing/fixtures/removers.hpp"
 #include "testing/test.hpp"
 
-// Under any options, some writer or sampler makes progress, and a sampler gets batches if they fit
-// the buffer.
+// Tests that under any options some writer or sampler makes progress, and that samplers get batches
+// if the buffer can hold enough items.
 
 namespace reprise::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Options of a buffer, and of the writers and samplers that use it.
 struct Trial {
   Options options;
   std::size_t batch = 1;
@@ -52,19 +53,20 @@ RateLimiter random_limiter(Rng& rng, const Options& options, std::size_t batch) 
     case 0:
       return MinSize{items};
     case 1: {
-      const double most = options.max_times_sampled == 0 ? 8.0 : options.max_times_sampled;
-      const double ratio = rng.chance(0.3) ? most : most * std::max(rng.unit(), 0.01);
-      const double least = static_cast<double>(batch) + ratio;
+      // A ratio above the limit of draws is refused.
+      const double max_ratio = options.max_times_sampled == 0 ? 8.0 : options.max_times_sampled;
+      const double ratio = rng.chance(0.3) ? max_ratio : max_ratio * std::max(rng.unit(), 0.01);
+      const double batch_and_insert = static_cast<double>(batch) + ratio;
       return SampleToInsertRatio{.samples_per_insert = ratio,
                                  .min_size = items,
-                                 .error_buffer = least * (0.6 + 3.0 * rng.unit()) + 1.0};
+                                 .error_buffer = batch_and_insert * (0.6 + 3.0 * rng.unit()) + 1.0};
     }
     default:
       return Queue{std::max(items, batch)};
   }
 }
 
-/// Random options; none if the buffer's constructor or `sample` refuses them.
+/// A random trial; nothing if the buffer's constructor or `sample` refuses its options.
 std::optional<Trial> random_trial(std::uint64_t seed) {
   Rng rng(seed);
   Trial trial;
@@ -105,7 +107,7 @@ std::string describe_trial(const Trial& trial, std::uint64_t seed) {
          std::to_string(trial.writers) + ", samplers " + std::to_string(trial.samplers);
 }
 
-/// Writers and samplers without timeouts, and the counts of their calls.
+/// The threads of a trial, whose calls have no timeouts, and the counts of their calls.
 class TrialRun {
  public:
   explicit TrialRun(const Trial& trial) : trial_(trial), line_(trial.options) {
@@ -116,24 +118,25 @@ class TrialRun {
   TrialRun(const TrialRun&) = delete;
   TrialRun& operator=(const TrialRun&) = delete;
 
-  /// Waits until writers and samplers have made the calls that a trial needs. After 20 ms it is
-  /// enough if anyone makes progress. Returns false if nobody does for long.
+  /// Waits until writers have filled the buffer three times and samplers have drawn 20 batches, or
+  /// 20 ms have passed and any call returns. Returns false if none does for three minutes.
   bool makes_progress() {
     const std::uint64_t steps = 3 * trial_.options.capacity_steps + 200;
-    const auto enough = Clock::now() + 20ms;
+    const auto deadline = Clock::now() + 20ms;
     while (commits_ < steps || batches() < 20) {
-      if (Clock::now() >= enough) {
+      if (Clock::now() >= deadline) {
         return anyone_progresses();
       }
       std::this_thread::sleep_for(100us);
     }
     return true;
   }
-  /// Whether every sampler has got a batch or gets one soon, whatever others draw (I12).
+  /// Waits until every sampler has got a batch, whatever the other sampler draws (I12). Returns
+  /// false after three minutes.
   bool samplers_get_batches() {
-    const auto begun = std::span(batches_).first(trial_.samplers);
+    const auto counts = std::span(batches_).first(trial_.samplers);
     return wait_for(
-        [&] { return std::ranges::none_of(begun, [](const auto& n) { return n == 0; }); });
+        [&] { return std::ranges::none_of(counts, [](const auto& n) { return n == 0; }); });
   }
   [[nodiscard]] std::string state() {
     const Stats stats = line_.replay.stats();
@@ -154,9 +157,9 @@ class TrialRun {
   }
   template <class Condition>
   [[nodiscard]] static bool wait_for(Condition condition) {
-    const auto patience = Clock::now() + 180s;
+    const auto deadline = Clock::now() + 180s;
     while (!condition()) {
-      if (Clock::now() >= patience) {
+      if (Clock::now() >= deadline) {
         return false;
       }
       std::this_thread::sleep_for(100us);
@@ -169,15 +172,15 @@ class TrialRun {
       const End end =
           number % trial_.episode == trial_.episode - 1 ? End::Terminated : End::Continue;
       // The options may have selectors that need a priority for each item, such as heaps.
-      const std::vector<float> priorities(begun_completing(writer, number, end), 1.0F);
+      const std::vector<float> priorities(items_completed(writer, number, end), 1.0F);
       if (line_.append(writer, number, end, priorities) != CommitStatus::Committed) {
         return;
       }
       commits_.fetch_add(1, std::memory_order_relaxed);
     }
   }
-  /// The number of items that the step completes. `completing` needs an open episode to tell.
-  std::size_t begun_completing(Writer& writer, std::uint64_t number, End end) {
+  /// The number of items that the step completes. Begins an episode if there is none.
+  std::size_t items_completed(Writer& writer, std::uint64_t number, End end) {
     if (!writer.in_episode()) {
       writer.begin_episode();
       writer.now(line_.id) = number;
@@ -185,7 +188,7 @@ class TrialRun {
     return writer.completing(end);
   }
   [[nodiscard]] std::uint64_t batches() const { return batches_[0] + batches_[1]; }
-  /// Draws batches until it fails; those of the second sampler are smaller.
+  /// Draws batches until the buffer is closed. The batches of the second sampler are smaller.
   void sample(std::size_t number) {
     Sampler sampler =
         line_.replay.sampler({.seed = number, .parallel_gather_bytes = kNoParallelGather});
@@ -207,22 +210,25 @@ class TrialRun {
   std::vector<std::jthread> threads_;
 };
 
-/// Whether the buffer certainly holds enough items for a batch at some time.
+/// Whether the buffer certainly holds enough items for a batch at some moment.
 bool surely_feasible(const Trial& trial) {
   const Options& o = trial.options;
   if (!std::holds_alternative<Transitions>(o.window)) {
     return false;  // The number of sequences depends on the episodes.
   }
-  const std::size_t open = trial.writers * 4;
-  const std::size_t room = o.capacity_steps > 2 * open ? o.capacity_steps - open : 0;
-  const auto* const least = std::get_if<MinSize>(&o.rate_limiter);
+  // Each writer may have up to 4 steps whose windows are not complete.
+  const std::size_t incomplete = trial.writers * 4;
+  const std::size_t max_items =
+      o.capacity_steps > 2 * incomplete ? o.capacity_steps - incomplete : 0;
+  const auto* const min_size = std::get_if<MinSize>(&o.rate_limiter);
   const auto* const ratio = std::get_if<SampleToInsertRatio>(&o.rate_limiter);
   const auto* const queue = std::get_if<Queue>(&o.rate_limiter);
-  const std::size_t needed = std::max<std::size_t>(trial.batch, least != nullptr   ? least->items
-                                                                : ratio != nullptr ? ratio->min_size
-                                                                : queue != nullptr ? queue->size
-                                                                                   : 0);
-  return needed <= room;
+  const std::size_t needed =
+      std::max<std::size_t>(trial.batch, min_size != nullptr ? min_size->items
+                                         : ratio != nullptr  ? ratio->min_size
+                                         : queue != nullptr  ? queue->size
+                                                             : 0);
+  return needed <= max_items;
 }
 
 struct ProgressOf : testing::TestWithParam<std::uint64_t> {

@@ -8,18 +8,18 @@
 
 #include <unistd.h>
 
-// The ranges of a mapped file for which a sampler asks the system to read ahead.
+// Tests of the ranges of a mapped file that a sampler asks the system to read ahead.
 
 namespace reprise::test {
 namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::size_t kFrame = 3000;
+constexpr std::size_t kFrameBytes = 3000;
 
-/// A buffer of short episodes, whose frames are compressed or not.
-struct Film {
-  explicit Film(bool compressed, const Storage& storage)
+/// A buffer of short episodes with two frames per step, of which a quarter compress well.
+struct FilmBuffer {
+  explicit FilmBuffer(bool compressed, const Storage& storage)
       : replay(make_schema(compressed), {.capacity_steps = 900,
                                          .window = Transitions{.n_step = 3, .frame_stack = 4},
                                          .selectors = {Uniform{}},
@@ -29,7 +29,7 @@ struct Film {
                                          .shards = 1}) {
     std::mt19937 random(1);
     Writer writer = replay.writer();
-    const auto draw = [&](std::span<std::uint8_t> frame) {
+    const auto paint = [&](std::span<std::uint8_t> frame) {
       std::ranges::fill(frame, static_cast<std::uint8_t>(random()));
       if (random() % 4 != 0) {
         std::ranges::generate(frame, [&] { return static_cast<std::uint8_t>(random()); });
@@ -38,12 +38,12 @@ struct Film {
     for (int step = 0; step < 1000; ++step) {
       if (!writer.in_episode()) {
         writer.begin_episode();
-        draw(writer.now(left));
-        draw(writer.now(right));
+        paint(writer.now(left));
+        paint(writer.now(right));
       }
       writer.now(reward) = 1.0F;
-      draw(writer.next(left));
-      draw(writer.next(right));
+      paint(writer.next(left));
+      paint(writer.next(right));
       writer.commit(random() % 6 == 0 ? End::Terminated : End::Continue);
     }
   }
@@ -57,52 +57,55 @@ struct Film {
   }
 
   Schema schema;
-  Observation<std::uint8_t> left = schema.observation<std::uint8_t>("left", {kFrame});
-  Observation<std::uint8_t> right = schema.observation<std::uint8_t>("right", {kFrame});
+  Observation<std::uint8_t> left = schema.observation<std::uint8_t>("left", {kFrameBytes});
+  Observation<std::uint8_t> right = schema.observation<std::uint8_t>("right", {kFrameBytes});
   Reward reward = schema.reward("reward");
   ReplayBuffer replay;
 };
 
-/// The bytes of the windows of a batch: one range of rows, and one of compressed frames, per
-/// window.
-struct Windows {
-  Windows(buffer::BufferCore& core, std::span<const ItemKey> keys) {
+/// The bytes that a gather of these items reads: per window a range of rows and, if frames are
+/// compressed, a range of frames and the key frames of the chunk.
+struct WindowBytes {
+  WindowBytes(buffer::BufferCore& core, std::span<const ItemKey> keys) {
     storage::ChunkStore& store = core.store();
     for (const ItemKey key : keys) {
       const storage::Place place = store.place(key.slot());
       storage::ItemHeader header;
       std::memcpy(&header, store.row(place.chunk, place.row), sizeof(header));
-      const auto behind = static_cast<std::uint32_t>(std::min<std::uint64_t>(header.position(), 3));
-      const std::byte* const first = store.row(place.chunk, place.row - behind);
-      rows.emplace_back(first, (behind + 1 + header.length()) * store.row_stride());
+      // The rows of the stack before the item: up to frame_stack - 1, but not before the episode.
+      const auto stacked =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(header.position(), 3));
+      const std::byte* const first = store.row(place.chunk, place.row - stacked);
+      rows.emplace_back(first, (stacked + 1 + header.length()) * store.row_stride());
       const std::vector<storage::CompressedField>& fields = core.chunk_layout().compressed();
       if (fields.empty()) {
         continue;
       }
       const auto ref = [&](const std::byte* row, const storage::CompressedField& field) {
-        storage::FrameRef at;
-        std::memcpy(&at, row + field.offset, sizeof(at));
-        return at;
+        storage::FrameRef frame;
+        std::memcpy(&frame, row + field.offset, sizeof(frame));
+        return frame;
       };
       const Bytes room = store.frame_room(first);
       const std::size_t begin = ref(first, fields.front()).at;
       const std::byte* const last = store.row(place.chunk, place.row + header.length());
       frames.push_back(room.subspan(begin, ref(last, fields.back()).end() - begin));
-      keys_of_chunks.push_back(room.first(fields.size() * kFrame));
+      key_frames.push_back(room.first(fields.size() * kFrameBytes));
     }
   }
 
   std::vector<Bytes> rows;
   std::vector<Bytes> frames;
-  std::vector<Bytes> keys_of_chunks;
+  std::vector<Bytes> key_frames;
 };
 
-bool covers(const std::vector<Bytes>& asked, Bytes bytes) {
+/// Whether the ranges together contain all of `bytes`.
+bool covers(const std::vector<Bytes>& ranges, Bytes bytes) {
   while (!bytes.empty()) {
-    const auto range = std::ranges::find_if(asked, [&](Bytes some) {
-      return some.data() <= bytes.data() && bytes.data() < some.data() + some.size();
+    const auto range = std::ranges::find_if(ranges, [&](Bytes candidate) {
+      return candidate.data() <= bytes.data() && bytes.data() < candidate.data() + candidate.size();
     });
-    if (range == asked.end()) {
+    if (range == ranges.end()) {
       return false;
     }
     const std::ptrdiff_t left = range->data() + range->size() - bytes.data();
@@ -123,43 +126,45 @@ std::size_t bytes_from_pages(const std::vector<Bytes>& ranges) {
 
 class ReadAhead : public testing::TestWithParam<bool> {};
 
-TEST_P(ReadAhead, IsOfAllThatABatchReadsIfTheOneBeforeWasReadFromTheDisk) {
+TEST_P(ReadAhead, IsRequestedForAllBytesOfABatchIfTheBatchBeforeCameFromTheDisk) {
   const ScratchDirectory directory;
-  Film film(GetParam(), MappedFile{directory.path()});
+  FilmBuffer film(GetParam(), MappedFile{directory.path()});
   Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kNoParallelGather});
   (void)take_read_ahead();
-  const auto asked = [&](bool is_read) {
-    set_disk_reads_per_call(is_read ? 1 : 0);
+  // Draws a batch, which seems to come from the disk or from memory. Returns whether the sampler
+  // has requested to read ahead.
+  const auto requests = [&](bool from_disk) {
+    set_disk_reads_per_call(from_disk ? 1 : 0);
     const SampleResult batch = sampler.sample(64, kNoWait);
     EXPECT_TRUE(batch);
     const std::vector<Bytes> ranges = take_read_ahead();
     if (!ranges.empty()) {
-      const Windows windows(*core_of(film.replay), batch->keys());
-      for (const std::vector<Bytes>& wanted :
-           {windows.rows, windows.frames, windows.keys_of_chunks}) {
+      const WindowBytes windows(*core_of(film.replay), batch->keys());
+      for (const std::vector<Bytes>& wanted : {windows.rows, windows.frames, windows.key_frames}) {
         EXPECT_TRUE(
             std::ranges::all_of(wanted, [&](Bytes bytes) { return covers(ranges, bytes); }));
       }
-      // All rows that a window may have are requested, even if the episode ends earlier.
+      // All 7 rows that a window may have are requested, also if the episode ends earlier. Each
+      // range begins at a page, up to 4095 bytes earlier.
       const std::size_t rows = 64 * (7 * core_of(film.replay)->store().row_stride() + 4095);
       EXPECT_LE(bytes_from_pages(ranges),
-                rows + bytes_from_pages(windows.frames) + bytes_from_pages(windows.keys_of_chunks));
+                rows + bytes_from_pages(windows.frames) + bytes_from_pages(windows.key_frames));
     }
     return !ranges.empty();
   };
-  EXPECT_FALSE(asked(false));
-  EXPECT_FALSE(asked(true)) << "not known before";
-  EXPECT_TRUE(asked(true));
-  EXPECT_TRUE(asked(false)) << "the one before was read";
-  EXPECT_FALSE(asked(false));
+  EXPECT_FALSE(requests(/*from_disk=*/false));
+  EXPECT_FALSE(requests(/*from_disk=*/true)) << "the batch before came from memory";
+  EXPECT_TRUE(requests(/*from_disk=*/true));
+  EXPECT_TRUE(requests(/*from_disk=*/false)) << "the batch before came from the disk";
+  EXPECT_FALSE(requests(/*from_disk=*/false));
 }
 
 INSTANTIATE_TEST_SUITE_P(OfFrames, ReadAhead, testing::Bool(), [](const auto& instance) {
   return instance.param ? "Compressed" : "AsTheyAre";
 });
 
-TEST(ReadAheadInMemory, IsNotAskedForInMemory) {
-  Film film(true, Memory{});
+TEST(ReadAheadInMemory, IsNotRequested) {
+  FilmBuffer film(/*compressed=*/true, Memory{});
   Sampler sampler = film.replay.sampler({.seed = 1, .parallel_gather_bytes = kNoParallelGather});
   set_disk_reads_per_call(1);
   (void)take_read_ahead();  // Forgets the advice of other tests.

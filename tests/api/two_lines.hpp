@@ -4,7 +4,7 @@
 
 namespace reprise::test {
 
-/// Numbers of the second buffer's steps begin here, so a row tells which buffer it is from.
+/// The number of the first step in the second buffer, so that a row tells its buffer.
 inline constexpr std::uint64_t kOther = 1000;
 
 inline Options options_of(std::uint16_t tag, const Selector& selector = kRawProportional) {
@@ -20,16 +20,16 @@ struct TwoBuffers {
   }
 
   [[nodiscard]] std::map<std::uint64_t, float> weights() const {
-    std::map<std::uint64_t, float> made;
+    std::map<std::uint64_t, float> weights;
     for (std::uint64_t i = 0; i < 10; ++i) {
-      made[i] = static_cast<float>(i + 1);
+      weights[i] = static_cast<float>(i + 1);
     }
     for (std::uint64_t i = 0; i < 30; ++i) {
-      made[kOther + i] = 2.0F;
+      weights[kOther + i] = 2.0F;
     }
-    return made;
+    return weights;
   }
-  static constexpr double kTotal = 55.0 + 60.0;
+  static constexpr double kTotal = 55.0 + 60.0;  ///< The sum of the weights.
 
   NumberedBuffer one;
   NumberedBuffer other;
@@ -37,6 +37,7 @@ struct TwoBuffers {
   Writer other_writer = other.replay.writer();
 };
 
+/// The numbers of the drawn steps. `line` may be either buffer.
 inline std::vector<std::uint64_t> numbers_of(const SampleResult& batch,
                                              const NumberedBuffer& line) {
   return {batch->now(line.action).begin(), batch->now(line.action).end()};

@@ -3,8 +3,8 @@
 namespace reprise::test {
 namespace {
 
-/// E environments whose observation is (environment, time); in the k-th episode time begins at 100
-/// k.
+/// A buffer with a vector writer for three environments. An observation is (environment, time); in
+/// episode k, time begins at 100 k.
 class VectorBuffer {
  public:
   static constexpr std::size_t kEnvironments = 3;
@@ -47,8 +47,7 @@ class VectorBuffer {
     writers.next(state, next);
   }
 
-  /// Advances the environments after steps with these ends, and writes the first observations of
-  /// new episodes.
+  /// Advances the environments after steps with these ends, and writes their present observations.
   void advance(std::span<const End> ends) {
     for (std::size_t e = 0; e < kEnvironments; ++e) {
       if (ends[e] == End::Continue) {
@@ -60,7 +59,7 @@ class VectorBuffer {
     writers.now(state, states());
   }
 
-  /// Commits three steps of each environment, and writes the fourth.
+  /// Commits three steps of each environment, and writes the fourth step without committing it.
   void write_fourth_step() {
     for (int t = 0; t < 3; ++t) {
       write_step();
@@ -69,12 +68,12 @@ class VectorBuffer {
     }
     write_step();
   }
-  /// The limiter lets the first environment's fourth step through and holds the second's; after a
-  /// draw it lets all through.
+  /// Commits the fourth step: the limiter lets it through in the first environment and holds it in
+  /// the second. Then draws, so that the limiter lets the rest through.
   void hold_second_environment() {
     ASSERT_NO_FATAL_FAILURE(write_fourth_step());
     ASSERT_EQ(writers.commit(continue_all), CommitStatus::TimedOut);
-    ASSERT_EQ(replay.stats().committed_steps, 10U) << "the first environment's step is taken";
+    ASSERT_EQ(replay.stats().committed_steps, 10U) << "and the first environment's fourth step";
     ASSERT_TRUE(as_lvalue(replay.sampler()).sample(6, kNoWait));
   }
 
@@ -106,8 +105,9 @@ void expect_consistent(const VectorBuffer& world, const SampleResult& batch) {
   }
 }
 
-/// Compares the batches with a map of every environment's steps, by environment and time.
-TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
+/// Commits steps of random parts of the environments, and compares a batch of all items with a map
+/// of the steps, by environment and time.
+TEST(VectorWriter, CommitsForAPartOfTheEnvironmentsToTheirOwnEpisodes) {
   VectorBuffer world;
   // The reward and end of each step.
   std::map<std::pair<float, float>, std::pair<float, End>> steps;
@@ -163,17 +163,17 @@ TEST(VectorWriter, OfAPartOfItsEnvironmentsGivesEachItsOwnSteps) {
   ASSERT_NO_FATAL_FAILURE(expect_consistent(world, batch));
   for (std::size_t i = 0; i < batch->size(); ++i) {
     const auto row = batch->now(world.state).subspan(2 * i, 2);
-    const auto found = steps.find({row[0], row[1]});
-    ASSERT_NE(found, steps.end());
-    EXPECT_EQ(batch->now(world.reward)[i], found->second.first);
-    const bool ended = found->second.second == End::Terminated;
-    EXPECT_EQ(batch->lengths()[i] == 1 && batch->discounts()[i] == 0.0F, ended);
-    steps.erase(found);
+    const auto step = steps.find({row[0], row[1]});
+    ASSERT_NE(step, steps.end());
+    const auto [reward, end] = step->second;
+    EXPECT_EQ(batch->now(world.reward)[i], reward);
+    EXPECT_EQ(batch->lengths()[i] == 1 && batch->discounts()[i] == 0.0F, end == End::Terminated);
+    steps.erase(step);
   }
-  EXPECT_TRUE(steps.empty()) << "each comes once";
+  EXPECT_TRUE(steps.empty()) << "each step is an item once";
 }
 
-TEST(VectorWriter, RefusesAPartOfOthersOrTwiceOneAndChangesNothing) {
+TEST(VectorWriter, RefusesUnknownAndRepeatedEnvironmentsAndChangesNothing) {
   VectorBuffer world;
   const std::array<std::size_t, 2> part{2, 0};
   world.writers.choose(part);
@@ -187,7 +187,7 @@ TEST(VectorWriter, RefusesAPartOfOthersOrTwiceOneAndChangesNothing) {
   EXPECT_NO_THROW(world.writers.now(world.action, std::span(three).first(2)));
 }
 
-TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
+TEST(VectorWriter, TakesThePrioritiesOfOneEnvironmentAfterTheOther) {
   VectorBuffer world;
   const std::vector<End>& continue_all = world.continue_all;
   const std::vector<End> mixed = {End::Continue, End::Terminated, End::Continue};
@@ -213,7 +213,7 @@ TEST(VectorWriter, TakesPrioritiesEnvironmentByEnvironment) {
   }
 }
 
-TEST(VectorWriter, LeavesEnvironmentsOutThatAreBeingReset) {
+TEST(VectorWriter, CommitsNoStepOfEnvironmentsThatAreBeingReset) {
   VectorBuffer world;
   const std::vector<End> ends(3, End::Terminated);
   world.write_step();
@@ -254,7 +254,8 @@ TEST(VectorWriter, RefusesArraysOfOtherShapesAndChangesNothing) {
                  {"priorities[2]", "-1"});
   const std::vector<float> too_few_priorities = {1.0F, 1.0F};
   EXPECT_THROW((void)world.writers.commit(ended, too_few_priorities), std::invalid_argument);
-  EXPECT_EQ(world.replay.stats().committed_steps, 0U) << "not even of the environments before";
+  EXPECT_EQ(world.replay.stats().committed_steps, 0U)
+      << "not even of the environments before the wrong one";
   ASSERT_EQ(world.writers.commit(ended), CommitStatus::Committed);
   EXPECT_EQ(world.replay.size(), 3U);
 }
@@ -268,10 +269,10 @@ TEST(VectorWriter, NamesAFieldLeftUnwrittenBeforeAnyEnvironmentCommits) {
   EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Committed);
 }
 
-TEST(VectorWriter, IsRefusedAsAWholeBeyondMaxWriters) {
+TEST(VectorWriter, IsRefusedIfItsWritersWouldBeMoreThanMaxWriters) {
   VectorBuffer world;
   EXPECT_THROW(VectorWriter(world.replay, 6), std::runtime_error);
-  EXPECT_EQ(world.replay.stats().writers, 3U) << "none of the six stays behind";
+  EXPECT_EQ(world.replay.stats().writers, 3U) << "the refused vector writer keeps no writer";
   const VectorWriter five(world.replay, 5);
   EXPECT_EQ(world.replay.stats().writers, 8U);
 }
@@ -293,7 +294,7 @@ TEST(VectorWriter, RefusesWritersOfAnotherSchemaOrWindowOrWithinAnEpisode) {
   refuses(std::move(within), {"VectorWriter", "writers[1]", "in an episode"});
 }
 
-TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
+TEST(VectorWriter, ARepeatedCommitAfterATimeoutCommitsEveryStepOnce) {
   Options options = VectorBuffer::default_options();
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 4, .error_buffer = 32.0};
@@ -317,20 +318,20 @@ TEST(VectorWriter, RepeatedAfterATimeoutTakesEveryStepOnce) {
     world.advance(ends);
     ASSERT_EQ(world.replay.stats().committed_steps, 3 * (t + 1));
   }
-  EXPECT_GT(repeats, 0U) << "the limiter never held: the test shows nothing";
+  EXPECT_GT(repeats, 0U) << "the limiter held no commit, so the test shows nothing";
   expect_steps_add_up(world.replay);
 }
 
-/// Options that let `inserts` inserts through before anything is sampled.
-Options inserts_let_through(double inserts) {
+/// Options whose limiter admits `inserts` inserts before anything is sampled.
+Options options_for_inserts(double inserts) {
   Options options = VectorBuffer::default_options();
   options.rate_limiter =
       SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = inserts - 1.0};
   return options;
 }
 
-TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
-  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+TEST(VectorWriter, ARepeatedCommitGivesEachItemItsOwnPriority) {
+  VectorBuffer world(options_for_inserts(10.0), {.timeout = 0ns});
   ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   ASSERT_EQ(world.replay.size(), 6U);  // Each environment has two items of priority 1.
 
@@ -345,7 +346,7 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   EXPECT_EQ(world.writers.commit(ends, priorities), CommitStatus::Committed);
   EXPECT_EQ(world.replay.stats().committed_steps, 12U);
   world.advance(ends);
-  EXPECT_EQ(world.writers.completing(ends), 3U) << "the next commit is one of its own";
+  EXPECT_EQ(world.writers.completing(ends), 3U) << "the next commit is a new one";
 
   // The expected weights by environment and time; their sum is 45.
   const float weights[3][4] = {
@@ -358,19 +359,19 @@ TEST(VectorWriter, RepeatedWithTheSamePrioritiesGivesEachItemItsOwn) {
   }
 }
 
-TEST(VectorWriter, AWriterThatCommitsByItselfInBetweenMakesTheNextCommitANewOne) {
-  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+TEST(VectorWriter, ACommitOfASingleWriterMakesTheNextCommitANewOne) {
+  VectorBuffer world(options_for_inserts(10.0), {.timeout = 0ns});
   ASSERT_NO_FATAL_FAILURE(world.hold_second_environment());
   ASSERT_EQ(world.writers[1].commit(), CommitStatus::Committed);
   ASSERT_EQ(world.writers[2].commit(), CommitStatus::Committed);
   world.advance(world.continue_all);
   world.write_step();
   EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Committed);
-  EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "the first environment's too";
+  EXPECT_EQ(world.replay.stats().committed_steps, 15U) << "also the first environment's new step";
 }
 
-TEST(VectorWriter, ACommitOfOtherEnvironmentsRepeatsNone) {
-  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+TEST(VectorWriter, ACommitOfOtherEnvironmentsIsANewOne) {
+  VectorBuffer world(options_for_inserts(10.0), {.timeout = 0ns});
   ASSERT_NO_FATAL_FAILURE(world.hold_second_environment());
   const std::array<std::size_t, 2> part{2, 1};
   world.writers.choose(part);
@@ -384,8 +385,8 @@ TEST(VectorWriter, ACommitOfOtherEnvironmentsRepeatsNone) {
   EXPECT_EQ(world.replay.stats().committed_steps, 15U);
 }
 
-TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
-  VectorBuffer world(inserts_let_through(10.0), {.timeout = 0ns});
+TEST(VectorWriter, ACommitOfTheSameEnvironmentsIsARepetition) {
+  VectorBuffer world(options_for_inserts(10.0), {.timeout = 0ns});
   ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   const std::array<std::size_t, 2> part{2, 1};
   const std::vector<End> continue_all(2, End::Continue);
@@ -396,15 +397,17 @@ TEST(VectorWriter, ACommitOfTheSamePartIsRepeated) {
   world.writers.choose(part);
   ASSERT_EQ(world.writers.commit(continue_all), CommitStatus::Committed);
   EXPECT_EQ(world.writers[1].episode_steps(), 4U);
-  EXPECT_EQ(world.writers[2].episode_steps(), 4U) << "taken once";
+  EXPECT_EQ(world.writers[2].episode_steps(), 4U)
+      << "the step was committed before, and is not repeated";
 }
 
-TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
-  VectorBuffer world(inserts_let_through(9.0), {.timeout = 0ns});
+TEST(VectorWriter, MayCommitAnotherStepIfTheTimeoutCommittedNone) {
+  VectorBuffer world(options_for_inserts(9.0), {.timeout = 0ns});
   ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   const std::vector<float> three(3, 1.0F);
   ASSERT_EQ(world.writers.commit(world.continue_all, three), CommitStatus::TimedOut);
-  ASSERT_EQ(world.replay.stats().committed_steps, 9U) << "none is taken";
+  ASSERT_EQ(world.replay.stats().committed_steps, 9U)
+      << "no environment's fourth step is committed";
   ASSERT_TRUE(as_lvalue(world.replay.sampler()).sample(6, {.timeout = 0ns}));
   const std::vector<End> ends(3, End::Truncated);
   const std::vector<float> six(6, 1.0F);
@@ -412,21 +415,21 @@ TEST(VectorWriter, MayBeGivenAnotherStepWhenNoneWasTaken) {
   EXPECT_EQ(world.replay.stats().committed_steps, 12U);
 }
 
-TEST(VectorWriter, WaitsForNoOtherEnvironmentOnceTheHookIsAgainstIt) {
-  struct No final : WaitHook {
+TEST(VectorWriter, AsksTheHookOnceAndNotForEachEnvironment) {
+  struct RefusingHook final : WaitHook {
     bool keep_waiting(std::chrono::nanoseconds) noexcept override {
       ++asked;
       return false;
     }
     int asked = 0;
-  } no;
-  VectorBuffer world(inserts_let_through(10.0), {.hook = &no});
+  } hook;
+  VectorBuffer world(options_for_inserts(10.0), {.hook = &hook});
   ASSERT_NO_FATAL_FAILURE(world.write_fourth_step());
   EXPECT_EQ(world.writers.commit(world.continue_all), CommitStatus::Stopped);
-  EXPECT_EQ(no.asked, 1) << "the third environment is not asked for";
+  EXPECT_EQ(hook.asked, 1) << "the third environment is not asked for";
 }
 
-TEST(VectorWriter, SaysClosed) {
+TEST(VectorWriter, ReportsThatTheBufferIsClosed) {
   VectorBuffer world;
   world.write_step();
   world.replay.close();

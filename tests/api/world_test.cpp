@@ -7,15 +7,15 @@
 namespace reprise::test {
 namespace {
 
-/// The bytes of an item in each column of a batch that `World` checks, by the column's name.
+/// The bytes of an item in each column of a batch that `World` checks, with the column's name.
 std::vector<std::pair<std::string, std::span<std::byte>>> columns_of(const World& world,
                                                                      const Batch& batch,
                                                                      std::size_t item,
                                                                      bool with_returns) {
   std::vector<std::pair<std::string, std::span<std::byte>>> all;
   const auto add = [&](const std::string& name, std::span<std::byte> column) {
-    const std::size_t one = column.size() / batch.size();
-    all.emplace_back(name, column.subspan(item * one, one));
+    const std::size_t item_bytes = column.size() / batch.size();
+    all.emplace_back(name, column.subspan(item * item_bytes, item_bytes));
   };
   for (const AnyField field : world.fields()) {
     const std::string& name = world.schema().fields()[field.index()].name;
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
                         .length = 3, .period = 2, .burn_in = 1, .n_step = 2, .frame_stack = 2},
                     Sequences{.length = 4, .period = 3}));
 
-TEST_P(WorldOf, SeesEveryByteThatIsNotWhatItsStepHad) {
+TEST_P(WorldOf, NoticesAChangeOfAnyByteOfAnItem) {
   const bool sequences = std::holds_alternative<Sequences>(GetParam());
   const World world(
       {.discount = true, .states = sequences, .compressed = true, .mutable_columns = true});
@@ -76,7 +76,7 @@ TEST_P(WorldOf, SeesEveryByteThatIsNotWhatItsStepHad) {
       const bool terminated = batch.positions()[item] + batch.lengths()[item] == 7;
       ASSERT_EQ(world.mismatch(batch, item, GetParam(), terminated), "");
       for (const auto& [name, bytes] : columns_of(world, batch, item, with_returns)) {
-        // Computed numbers may be rounded, so the test changes the byte of their exponent only.
+        // Computed floats may be rounded, so the test changes only the byte of their exponent.
         const bool computed = name.starts_with("returns") || name == "discounts";
         for (std::size_t b = computed ? 3 : 0; b < bytes.size(); b += computed ? 4 : 1) {
           std::byte& byte = bytes[b];
@@ -87,24 +87,27 @@ TEST_P(WorldOf, SeesEveryByteThatIsNotWhatItsStepHad) {
         }
       }
       if (!sequences && !terminated && batch.discounts()[item] != 0.0F) {
-        EXPECT_NE(world.mismatch(batch, item, GetParam(), true), "") << "no termination";
+        EXPECT_NE(world.mismatch(batch, item, GetParam(), true), "")
+            << "a termination would have discount 0";
       }
     }
   }
 }
 
-TEST(ItemCheck, KnowsWhichItemsThereAre) {
+TEST(ItemCheck, NoticesItemsAndEndsThatTheirEpisodeDoesNotHave) {
   World world;
   const Episodes episodes(1, true, 0);
   const WindowRule rule(Transitions{.n_step = 2});
   ReplayBuffer replay(world.schema(), {.capacity_steps = 64, .window = rule.window()});
   Writer writer = replay.writer();
+  // The number of an episode of one step, whose last commit ends it.
   std::uint32_t number = 0;
   while (episodes.episode(5, number).length != 1 || !episodes.episode(5, number).ends_by_commit()) {
     ++number;
   }
   const Episode episode = episodes.episode(5, number);
-  const auto words_for = [&](StepName name, End end, bool cut_off) {
+  // Appends the step of this name, and another one if `end` is Continue. Checks the first item.
+  const auto mismatch_of = [&](StepName name, End end, bool cut_off) {
     name = world.begin(writer, name);
     world.write_step(writer, name);
     writer.commit(end);
@@ -115,22 +118,24 @@ TEST(ItemCheck, KnowsWhichItemsThereAre) {
     Sampler sampler = replay.sampler();
     const SampleResult batch = sampler.sample(1, {.draws = Draws::WithoutReplacement});
     CheckedItem checked;
-    const std::string words =
+    const std::string mismatch =
         ItemCheck(world, episodes, rule).mismatch(*batch, 0, checked, cut_off);
-    EXPECT_EQ(checked.correct, words.empty());
+    EXPECT_EQ(checked.correct, mismatch.empty());
     replay.clear();
-    return words;
+    return mismatch;
   };
-  EXPECT_EQ(words_for({5, number}, episode.end_of(1), false), "");
-  EXPECT_NE(words_for({5, number, 0, 1}, episode.end_of(1), false), "") << "another round's";
-  EXPECT_NE(words_for({5, number, 3}, episode.end_of(1), false), "") << "behind the end";
-  EXPECT_NE(words_for({5, number}, End::Continue, false), "") << "longer than it should be";
+  EXPECT_EQ(mismatch_of({5, number}, episode.end_of(1), false), "");
+  EXPECT_NE(mismatch_of({5, number, 0, 1}, episode.end_of(1), false), "")
+      << "a step of another round";
+  EXPECT_NE(mismatch_of({5, number, 3}, episode.end_of(1), false), "")
+      << "a step behind the end of its episode";
+  EXPECT_NE(mismatch_of({5, number}, End::Continue, false), "") << "an episode that is too long";
   std::uint32_t longer = 0;
   while (episodes.episode(5, longer).length < 3) {
     ++longer;
   }
-  EXPECT_NE(words_for({5, longer}, End::Truncated, false), "") << "shorter than it should be";
-  EXPECT_EQ(words_for({5, longer}, End::Truncated, true), "") << "cut off";
+  EXPECT_NE(mismatch_of({5, longer}, End::Truncated, false), "") << "an episode that is too short";
+  EXPECT_EQ(mismatch_of({5, longer}, End::Truncated, true), "") << "an episode that may be cut off";
 }
 
 }  // namespace
