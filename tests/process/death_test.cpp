@@ -8,8 +8,8 @@
 #include <csignal>
 #include <filesystem>
 
-// Tests of guests that are killed, stopped or short-lived, and of hosts that are killed. Children
-// are forked before the host has a thread.
+// Tests of guests that are killed, stopped or short-lived, and of hosts that are killed. Each test
+// forks its children before its host has a thread, because `Forked` needs that.
 
 namespace reprise::test {
 namespace {
@@ -29,9 +29,8 @@ Options options_for(std::size_t steps) {
       .chunk_steps = 64};
 }
 
-/// Guests that are killed at random moments, a few at a time. Some delays begin when the process
-/// starts; some writers' delays begin with their first step, so that they append even on a slow
-/// machine.
+/// Guests that are killed after random delays, a few at a time. For half the writers the delay
+/// begins with their first step, so that they append even on a slow machine.
 class MortalGuests {
  public:
   /// Steps that one guest appends in each environment.
@@ -54,14 +53,14 @@ class MortalGuests {
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] Progress& progress(std::uint64_t life) noexcept { return progress_[life]; }
 
-  /// Runs in a child: forks every guest, and kills each at its moment.
+  /// Runs in a child process: forks every guest, and kills each guest after its delay.
   void run(const std::string& address) {
     Rng rng(seed_);
     using Clock = std::chrono::steady_clock;
     struct Alive {
       Forked guest;
       std::uint64_t life;
-      std::optional<Clock::time_point> end;
+      std::optional<Clock::time_point> end;  ///< When to kill the guest, once that is known.
     };
     std::vector<Alive> alive;
     for (std::uint64_t next = 0; next < count_ || !alive.empty();) {
@@ -71,13 +70,14 @@ class MortalGuests {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(400)));
       const auto now = Clock::now();
-      for (Alive& one : alive) {
-        const bool waits = environments(one.life) != 0 && one.life % 8 < 4;
-        if (!one.end && (!waits || progress(one.life).committed != 0)) {
-          one.end = now + std::chrono::microseconds(rng.below(12'000));
+      for (Alive& guest : alive) {
+        const bool appends_first = environments(guest.life) != 0 && guest.life % 8 < 4;
+        if (!guest.end && (!appends_first || progress(guest.life).committed != 0)) {
+          guest.end = now + std::chrono::microseconds(rng.below(12'000));
         }
       }
-      std::erase_if(alive, [&](const Alive& one) { return one.end && *one.end <= now; });
+      // The destructor of `Forked` kills.
+      std::erase_if(alive, [&](const Alive& guest) { return guest.end && *guest.end <= now; });
     }
   }
 
@@ -147,8 +147,8 @@ class MortalGuests {
   SharedArray<Progress> progress_;
 };
 
-/// Draws from the buffer while guests die, and checks all items.
-void draw_meanwhile(ReplayBuffer& replay, const NamedSteps& named, const std::stop_token& stop) {
+/// Draws from the buffer until `stop`, and checks all items.
+void draw_and_check(ReplayBuffer& replay, const NamedSteps& named, const std::stop_token& stop) {
   Sampler sampler = replay.sampler({.seed = 9});
   while (!stop.stop_requested()) {
     const SampleResult batch = sampler.sample(64, {.timeout = 10ms});
@@ -158,7 +158,7 @@ void draw_meanwhile(ReplayBuffer& replay, const NamedSteps& named, const std::st
   }
 }
 
-TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
+TEST(GuestDeath, LosesNoCommittedStepAndLeaksNoResource) {
   const std::size_t kills = scaled(400, 24);
   constexpr std::size_t kAtATime = 100;
   const NamedSteps named;
@@ -174,7 +174,7 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
     hosted.serve();
     {
       std::jthread learner(
-          [&](const std::stop_token& stop) { draw_meanwhile(replay, named, stop); });
+          [&](const std::stop_token& stop) { draw_and_check(replay, named, stop); });
       ASSERT_TRUE(killer.join());
     }
     yield_while([&] { return replay.stats().writers != 0 || replay.stats().guests != 0; });
@@ -188,14 +188,14 @@ TEST(GuestDeath, LosesNothingThatWasCommittedAndLeavesNothing) {
       const Progress& progress = lives.progress(life);
       EXPECT_FALSE(progress.wrong) << "life " << life;
       for (std::uint64_t e = 0; e < MortalGuests::environments(life); ++e) {
-        const std::uint64_t there = found.steps[{life, e}].size();
-        ASSERT_GE(there, progress.committed) << "life " << life << ", environment " << e;
-        ASSERT_LE(there, progress.begun);
-        ASSERT_NO_FATAL_FAILURE(found.expect_steps(life, e, there));
-        steps += there;
-        if (there != 0 && NamedSteps::end({life, e, there - 1}) == End::Continue) {
-          // The guest may have cut this episode itself, before its next step.
-          ++(NamedSteps::restarts_episode({life, e, there}) ? maybe_cut : cut);
+        const std::uint64_t items = found.steps[{life, e}].size();
+        ASSERT_GE(items, progress.committed) << "life " << life << ", environment " << e;
+        ASSERT_LE(items, progress.begun);
+        ASSERT_NO_FATAL_FAILURE(found.expect_steps(life, e, items));
+        steps += items;
+        if (items != 0 && NamedSteps::end({life, e, items - 1}) == End::Continue) {
+          // If the next step would begin an episode, the guest may have cut this one itself.
+          ++(NamedSteps::restarts_episode({life, e, items}) ? maybe_cut : cut);
         }
       }
     }
@@ -220,7 +220,7 @@ void commit_vector_step(const NamedSteps& named, VectorWriter& writers, std::uin
   ASSERT_EQ(writers.commit(ends), CommitStatus::Committed);
 }
 
-TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
+TEST(GuestDeath, CountsTheStepsAndEpisodesThatTheGuestLeft) {
   const NamedSteps named;
   const std::string address = unique_address("counted");
   enum : int { Attached = 1, Go, Done };
@@ -258,8 +258,8 @@ TEST(GuestDeath, IsCountedWithTheStepsThatWereLeftToTake) {
   EXPECT_EQ(replay.size(), 10U);
 }
 
-/// Each writer lives for a moment. Every second one exits without a message to the host.
-TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
+/// Each guest appends 20 steps and exits, every second guest without a message to the host.
+TEST(GuestDeath, OfManyShortLivedGuestsLosesNoStepAndLeaksNoResource) {
   const std::size_t count = scaled(600, 40);
   constexpr std::uint64_t kSteps = 20;
   const NamedSteps named;
@@ -287,10 +287,10 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
           *wrong += alive.front().join() ? 0 : 1;
           alive.erase(alive.begin());
         }
-        std::this_thread::sleep_until(begin + life * 5ms);  // This makes 200 writers a second.
+        std::this_thread::sleep_until(begin + life * 5ms);  // So 200 guests start in a second.
       }
-      for (Forked& one : alive) {
-        *wrong += one.join() ? 0 : 1;
+      for (Forked& guest : alive) {
+        *wrong += guest.join() ? 0 : 1;
       }
     });
     ReplayBuffer replay(named.schema, options_for(count * kSteps));
@@ -304,14 +304,17 @@ TEST(GuestDeath, OfManyShortLivesIsNoMatter) {
     std::uint64_t cut = 0;
     for (std::uint64_t life = 0; life < count; ++life) {
       ASSERT_NO_FATAL_FAILURE(found.expect_steps(2 * life + 1, 0, kSteps));
-      cut += life % 2 == 0 && NamedSteps::end({2 * life + 1, 0, kSteps - 1}) == End::Continue;
+      // An even guest has not ended its last episode, unless the last step did.
+      if (life % 2 == 0 && NamedSteps::end({2 * life + 1, 0, kSteps - 1}) == End::Continue) {
+        ++cut;
+      }
     }
     EXPECT_EQ(replay.stats().cut_episodes, cut);
   }
   EXPECT_EQ(ProcessResources::now(), before);
 }
 
-TEST(StoppedGuest, HoldsUpNobody) {
+TEST(StoppedGuest, BlocksNoOtherGuestAndNotTheHost) {
   const NamedSteps named;
   const std::string address = unique_address("stopped");
   SharedArray<Progress> progress(3);
@@ -340,35 +343,37 @@ TEST(StoppedGuest, HoldsUpNobody) {
   Hosted hosted(replay, {.address = address, .ring_steps = 64});
   hosted.serve();
   Sampler sampler = replay.sampler();
-  const auto all_go_on = [&](std::uint64_t writer, std::uint64_t steps) {
+  // Waits until this writer has appended more steps, the learner has drawn, and the host can draw.
+  const auto expect_progress = [&](std::uint64_t writer, std::uint64_t steps) {
     const std::uint64_t committed = progress[writer].committed + steps;
     const std::uint64_t drawn = progress[2].drawn + 20;
     yield_while(
         [&] { return progress[writer].committed < committed || progress[2].drawn < drawn; });
     ASSERT_TRUE(sampler.sample(32));
   };
-  all_go_on(0, 1'000);
+  expect_progress(0, 1'000);
   for (std::size_t i = 0; i < scaled(20, 3); ++i) {
     stopped.stop();
-    all_go_on(1, 2'000);
+    expect_progress(1, 2'000);
     stopped.signal(SIGCONT);
-    all_go_on(0, 200);
-    // A learner that is stopped in the middle of a draw blocks no other process either.
+    expect_progress(0, 200);
+    // A learner may be stopped in the middle of a draw, and must not block other processes either.
     learner.stop();
     const std::uint64_t committed = progress[1].committed + 2'000;
     yield_while([&] { return progress[1].committed < committed; });
     ASSERT_TRUE(sampler.sample(32));
     learner.signal(SIGCONT);
   }
-  for (Progress& one : progress) {
-    EXPECT_FALSE(one.wrong);
+  for (Progress& of_guest : progress) {
+    EXPECT_FALSE(of_guest.wrong);
   }
 }
 
+/// How a host ends. A child that it has forked may live on with copies of the host's sockets.
 enum class HostEnd : std::uint8_t { Killed, KilledBesideItsChild, DestroyedBesideItsChild };
 
-/// A process in which `Host::run` serves a buffer whose limiter lets nothing through. Once `child`
-/// is -1, the host forks a child, which inherits copies of its sockets.
+/// A process in which `Host::run` serves a buffer whose limiter soon holds all calls. Once `child`
+/// is -1, the process forks a child, and stores the child's id there.
 Forked fork_host(const std::string& address, HostEnd how, SharedArray<std::atomic<pid_t>>& child) {
   return Forked([&child, address, how] {
     const NamedSteps named;
@@ -392,8 +397,8 @@ Forked fork_host(const std::string& address, HostEnd how, SharedArray<std::atomi
   });
 }
 
-/// Lets a guest's writer wait for room, or its sampler for items, until the host is killed. Expects
-/// the call to return that the buffer is closed.
+/// Lets a guest's writer wait for room, or its sampler for items, until `kill` ends the host.
+/// Expects the call to report that the buffer is closed.
 void expect_closed_once_the_host_dies(const std::string& address, bool writes,
                                       const std::function<void()>& kill) {
   const NamedSteps named;
@@ -423,7 +428,7 @@ void expect_closed_once_the_host_dies(const std::string& address, bool writes,
     }
   });
   yield_while([&] { return !waits; });
-  std::this_thread::sleep_for(50ms);  // By now the call most likely sleeps.
+  std::this_thread::sleep_for(50ms);  // Most likely, the call sleeps after this.
   kill();
   waiting.join();
   EXPECT_TRUE(closed);
@@ -431,7 +436,7 @@ void expect_closed_once_the_host_dies(const std::string& address, bool writes,
   EXPECT_TRUE(guest.closed());
 }
 
-TEST(HostAddress, OfAFileGoesWithTheHost) {
+TEST(HostAddress, ThatIsAFileIsRemovedWithTheHost) {
   const ScratchDirectory scratch;
   const std::string address = scratch.path() + "/host";
   {

@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Tests of processes that have no file descriptor left, or whose system lacks one kind of them.
+// Tests of processes that have no file descriptor left, or whose system has no pidfds.
 // UndefinedBehaviorSanitizer needs descriptors when it first checks an object of a type, so each
-// kind of call is made once before descriptors run out.
+// kind of call is made once before the descriptors are used up.
 
 namespace reprise::test {
 namespace {
@@ -20,10 +20,10 @@ using process::Channel;
 using process::Message;
 using process::MessageKind;
 
-/// While it exists, a process can only open files with numbers below a limit.
+/// Limits the number of files that a process may have open, while this object exists.
 class LimitedFiles {
  public:
-  /// Lets this process open `more` more files.
+  /// Lets this process open only `more` more files.
   explicit LimitedFiles(rlim_t more)
       : LimitedFiles(
             0, static_cast<rlim_t>(process::Descriptor(::dup(STDERR_FILENO)).number()) + more) {}
@@ -42,9 +42,9 @@ class LimitedFiles {
   rlimit old_limit_{};
 };
 
-/// The host's process has no file descriptor left for a guest's memory, or not even one for the
-/// connection in which it would say so.
-TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
+/// The host's process has no file descriptor left for the memory that it shares with a guest, and
+/// later not even for a connection over which it could report that.
+TEST(HostWithoutDescriptors, RefusesNewGuestsWithAMessageAndServesItsOthers) {
   const std::string address = "@reprise-full-" + std::to_string(::getpid());
   const Forked host([&] {
     NumberedBuffer line;
@@ -53,14 +53,14 @@ TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
   });
   std::vector<Guest> guests;
   guests.push_back(attach(address));
-  EXPECT_EQ(guests.front().stats().guests, 1U);  // See the head of this file.
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-  const auto may_open = [&](rlim_t files) {
-    const rlimit limit{files, usual.rlim_max};
+  EXPECT_EQ(guests.front().stats().guests, 1U);  // For the sanitizer: see the top of this file.
+  rlimit old_limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const auto limit_host_files = [&](rlim_t files) {
+    const rlimit limit{files, old_limit.rlim_max};
     ASSERT_EQ(::prlimit(host.id(), RLIMIT_NOFILE, &limit, nullptr), 0);
   };
-  may_open(64);
+  limit_host_files(64);
   std::string refusal;
   while (refusal.empty() && guests.size() < 64) {
     try {
@@ -70,37 +70,38 @@ TEST(HostWithoutDescriptors, RefusesInWordsServesOthersAndGoesOn) {
     }
   }
   EXPECT_NE(refusal.find("the host has no file descriptor left"), std::string::npos) << refusal;
-  for (int again = 0; again < 3; ++again) {
+  for (int repeat = 0; repeat < 3; ++repeat) {
     expect_refusal<std::runtime_error>([&] { static_cast<void>(attach(address)); }, {refusal});
   }
   expect_refusal<std::runtime_error>([&] { static_cast<void>(guests.back().writer()); }, {refusal});
   guests.erase(guests.begin() + 1, guests.end());
-  // The host notices during the first call that guests have left, so it answers the second without
-  // them.
+  // The host notices in the first call that guests have left, and does not count them in the
+  // second.
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(guests.front().stats().guests, 1U);
   }
-  may_open(3);
+  limit_host_files(3);
   EXPECT_THROW(static_cast<void>(attach(address, {.timeout = 20ms})), std::system_error);
   EXPECT_EQ(guests.front().stats().guests, 1U);
-  may_open(usual.rlim_cur);
+  limit_host_files(old_limit.rlim_cur);
   EXPECT_NO_THROW(static_cast<void>(attach(address).writer()));
 }
 
-TEST(HostWithoutDescriptors, HangsUpOnWhoeverWaitsWhenItCloses) {
+TEST(HostWithoutDescriptors, HangsUpOnConnectionsThatItCouldNotAcceptWhenItCloses) {
   NumberedBuffer line;
   Hosted hosted(line.replay);
-  Channel waits = raw_channel(hosted.address());
+  Channel not_accepted = raw_channel(hosted.address());
   line.replay.close();
   {
     const LimitedFiles few(0);
     hosted.host.run({});
   }
-  EXPECT_FALSE(waits.receive());
+  EXPECT_FALSE(not_accepted.receive());
 }
 
-/// On this host's system there are no pidfds, so each guest takes only one descriptor.
-TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) {
+/// A filter makes `pidfd_open` fail in the host's process, as on an old system. Each guest then
+/// takes one descriptor of the host instead of two.
+TEST(HostWithoutDescriptors, ServesOneGuestPerDescriptorOnASystemWithoutPidfds) {
   const std::string address = "@reprise-old-" + std::to_string(::getpid());
   const Forked host([&] {
     std::array<sock_filter, 4> rules{
@@ -112,7 +113,7 @@ TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) 
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ||
         ::syscall(SYS_pidfd_open, ::getpid(), 0U) >= 0) {
-      throw std::system_error(errno, std::generic_category(), "to go without pidfds");
+      throw std::system_error(errno, std::generic_category(), "cannot forbid pidfd_open");
     }
     NumberedBuffer line;
     Hosted hosted(line.replay, {.address = address});
@@ -128,9 +129,9 @@ TEST(HostWithoutDescriptors, ServesAsManyAsItMayHaveOpenOnASystemWithoutPidfds) 
   }
 }
 
-/// A message whose file cannot be received is complete otherwise, and so are messages received with
-/// it.
-TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
+/// Without a descriptor for the file of a message, the message arrives without its file, and so do
+/// the other messages of the same `receive`.
+TEST(ChannelWithoutDescriptors, LosesTheFileOfAMessageAndNothingElse) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
   Channel from{process::Descriptor(ends[0])};
@@ -155,8 +156,8 @@ TEST(ChannelWithoutDescriptors, LosesTheFileAlone) {
   expect(MessageKind::Sampled, true);
 }
 
-/// So many come if a guest has given up draws whose answers are late.
-TEST(Channel, TakesMessagesWithMoreFilesThanItTakesAtOnce) {
+/// A guest receives many answers with files at once if it gave up the draws before.
+TEST(Channel, ReceivesMoreFilesThanASingleCallTakes) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
   Channel from{process::Descriptor(ends[0])};
@@ -177,7 +178,7 @@ TEST(Channel, TakesMessagesWithMoreFilesThanItTakesAtOnce) {
   }
 }
 
-TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
+TEST(GuestWithoutDescriptors, GetsAnErrorAndCanGoOn) {
   const std::string address = "@reprise-few-" + std::to_string(::getpid());
   Forked guest([&] {
     Guest attached = attach(address, {.timeout = 60s});
@@ -185,7 +186,7 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
     const auto draws = [&](GuestSampler& from, std::size_t n) {
       return static_cast<bool>(from.sample(n, {.timeout = 60s}));
     };
-    const auto told = [](rlim_t more, const auto& call) {
+    const auto gets_error = [](rlim_t more, const auto& call) {
       try {
         const LimitedFiles few(more);
         call();
@@ -194,18 +195,20 @@ TEST(GuestWithoutDescriptors, IsToldSoAndGoesOn) {
       }
       return false;
     };
-    // See the head of this file.
+    // For the sanitizer: see the top of this file.
     GuestSampler other = attached.sampler();
     draws(other, 100);
     static_cast<void>(attached.writer());
-    told(100, [] { throw std::system_error(EMFILE, std::generic_category(), base::text(1)); });
+    gets_error(100,
+               [] { throw std::system_error(EMFILE, std::generic_category(), base::text(1)); });
 
-    if (!draws(sampler, 1) || !told(0, [&] { draws(sampler, 100); }) || !draws(sampler, 100)) {
-      throw std::logic_error("not told of the memory of a batch, or not drawn");
+    if (!draws(sampler, 1) || !gets_error(0, [&] { draws(sampler, 100); }) ||
+        !draws(sampler, 100)) {
+      throw std::logic_error("no error for the memory of a batch, or no batch");
     }
     // Two descriptors suffice for the connection, but not for the writer's memory.
-    if (!told(2, [&] { static_cast<void>(attached.writer()); })) {
-      throw std::logic_error("not told of the memory of a writer");
+    if (!gets_error(2, [&] { static_cast<void>(attached.writer()); })) {
+      throw std::logic_error("no error for the memory of a writer");
     }
     static_cast<void>(attached.writer());
   });

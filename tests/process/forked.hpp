@@ -17,7 +17,7 @@
 namespace reprise::test {
 
 /// A forked child, which is killed when this object is destroyed or the parent process ends. The
-/// parent must have only one thread at the fork, because the child does not have the others.
+/// parent must have only one thread when it forks, because the child has no other threads.
 class Forked {
  public:
   /// Runs `work` in the child, which then exits with status 0, or with 1 if `work` throws.
@@ -57,7 +57,7 @@ class Forked {
 
   [[nodiscard]] pid_t id() const noexcept { return child_; }
   void signal(int number) const noexcept {
-    if (child_ > 0) {  // Otherwise the signal would go to other processes too.
+    if (child_ > 0) {  // -1 would mean all processes.
       ::kill(child_, number);
     }
   }
@@ -118,35 +118,35 @@ class SharedArray {
   T* data_;
 };
 
-/// The system resources in use by this process that hosts and guests take.
+/// What this process has in use of the resources that hosts and guests take.
 struct ProcessResources {
   std::size_t descriptors = 0;
-  std::size_t mappings = 0;  ///< Anonymous mappings of memory.
-  std::size_t names = 0;     ///< Files in /dev/shm and /tmp with names as this library makes them.
+  std::size_t mappings = 0;  ///< Mappings of anonymous files, which hosts share with guests.
+  std::size_t names = 0;     ///< Files in /dev/shm and /tmp with names that this library gives.
 
   [[nodiscard]] static ProcessResources now() {
-    ProcessResources found;
-    for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
-      ++found.descriptors;
+    ProcessResources used;
+    for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++used.descriptors;
     }
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
-      found.mappings += line.find("memfd:") != std::string::npos ? 1U : 0U;
+      used.mappings += line.find("memfd:") != std::string::npos ? 1U : 0U;
     }
-    const std::string ours = "reprise-" + std::to_string(::getpid()) + "-";
-    for (const char* const place : {"/dev/shm", "/tmp"}) {
+    const std::string prefix = "reprise-" + std::to_string(::getpid()) + "-";
+    for (const char* const directory : {"/dev/shm", "/tmp"}) {
       std::error_code ignored;
-      for (const auto& one : std::filesystem::directory_iterator(place, ignored)) {
-        found.names += one.path().filename().string().starts_with(ours) ? 1U : 0U;
+      for (const auto& file : std::filesystem::directory_iterator(directory, ignored)) {
+        used.names += file.path().filename().string().starts_with(prefix) ? 1U : 0U;
       }
     }
-    return found;
+    return used;
   }
   bool operator==(const ProcessResources&) const = default;
 };
 
-inline void PrintTo(const ProcessResources& one, std::ostream* to) {
-  *to << one.descriptors << " descriptors, " << one.mappings << " mappings, " << one.names
+inline void PrintTo(const ProcessResources& used, std::ostream* to) {
+  *to << used.descriptors << " descriptors, " << used.mappings << " mappings, " << used.names
       << " names";
 }
 

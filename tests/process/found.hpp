@@ -6,13 +6,15 @@
 
 namespace reprise::test {
 
-/// All items of a buffer, by guest and environment.
+/// All items of a buffer of `NamedSteps`, by the guest and the environment that appended them. Each
+/// item is checked when it is read.
 struct FoundItems {
   struct Step {
     std::uint32_t length;
     float discount;
     std::uint64_t episode;
   };
+  /// By {life, environment}, and then by the number of the step.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<std::uint64_t, Step>> steps;
 
   FoundItems(ReplayBuffer& replay, const NamedSteps& named) {
@@ -31,14 +33,14 @@ struct FoundItems {
       left -= n;
     }
     std::size_t different = 0;
-    for (const auto& [of, each] : steps) {
-      different += each.size();
+    for (const auto& [environment, of_environment] : steps) {
+      different += of_environment.size();
     }
-    EXPECT_EQ(different, drawn) << "a step is there twice";
+    EXPECT_EQ(different, drawn) << "a step is in the buffer twice";
   }
 
-  /// Checks that exactly the first `count` steps of an environment are items, with the windows that
-  /// they have if the open episode was cut after the last one.
+  /// Expects exactly the first `count` steps of an environment to be items, with the windows that
+  /// they have if the open episode was cut after the last of these steps.
   void expect_steps(std::uint64_t life, std::uint64_t environment, std::uint64_t count) {
     const auto& all = steps[{life, environment}];
     ASSERT_EQ(all.size(), count);

@@ -1,5 +1,5 @@
-// A libFuzzer target of guests that write anything into their memory and messages. Whatever they
-// do, the host must stay within its memory, and the buffer must account for every step.
+// A libFuzzer target of guests that write anything into their shared memory and their messages. The
+// host must stay within its memory, and the buffer must count every step, whatever the guests do.
 #include "buffer/buffer_core.hpp"
 #include "process/session.hpp"
 #include "testing/fixtures/core_of.hpp"
@@ -18,23 +18,23 @@ namespace {
 using namespace reprise;
 using namespace reprise::process;
 
-void demand(bool condition) {
+void require(bool condition) {
   if (!condition) {
     std::abort();
   }
 }
 
-/// The bytes of an input; zeros after its end.
+/// Reads values from the fuzzer's input; zeros after its end.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : left_(bytes) {}
 
   [[nodiscard]] bool empty() const { return left_.empty(); }
   void fill(std::span<std::byte> to) {
-    const std::size_t there = std::min(to.size(), left_.size());
+    const std::size_t available = std::min(to.size(), left_.size());
     std::ranges::fill(to, std::byte{0});
-    std::ranges::copy(left_.first(there), to.begin());
-    left_ = left_.subspan(there);
+    std::ranges::copy(left_.first(available), to.begin());
+    left_ = left_.subspan(available);
   }
   template <class T>
   T take() {
@@ -50,6 +50,7 @@ class Input {
   std::span<const std::byte> left_;
 };
 
+// `kind`, 0 to 11: odd for sequences, from 6 on with more fields, multiples of 3 with a limiter.
 bool has_sequences(std::size_t kind) {
   return kind % 2 != 0;
 }
@@ -85,7 +86,7 @@ Options options_of(std::size_t kind) {
   return options;
 }
 
-/// One connection for a writer, and one for a sampler.
+/// A guest's vector writer and a guest's sampler, with the host's sessions that serve them.
 class Guests {
  public:
   Guests(ReplayBuffer& replay, Input& input)
@@ -97,10 +98,11 @@ class Guests {
         memory_(Region::map(Descriptor(::dup(writer_->memory())), layout_.bytes())),
         sampler_(replay.sampler()) {
     std::array<int, 2> ends{};
-    demand(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
     host_ = Channel(Descriptor(ends[0]));
     guest_ = Channel(Descriptor(ends[1]));
   }
+  /// Lets the writer's guest leave, and serves until the host has taken its steps.
   ~Guests() {
     if (writer_) {
       writer_->guest_left(true);
@@ -116,11 +118,12 @@ class Guests {
   Guests(const Guests&) = delete;
   Guests& operator=(const Guests&) = delete;
 
+  /// Makes a write, a message or a call of the host that the input chooses.
   void step() {
     const std::size_t e = input_.below(kEnvironments);
     switch (input_.below(9)) {
       case 0:
-      case 1: {  // The host is likely to accept such a row.
+      case 1: {  // A row that the host is likely to accept.
         std::byte* const row = layout_.row(memory_.data(), e, published_[e]);
         input_.fill({row + sizeof(StepHeader), input_.below(32)});
         const StepHeader header{.end = static_cast<std::uint8_t>(input_.below(8) == 0 ? 1 : 0),
@@ -146,9 +149,9 @@ class Guests {
       }
       case 7: {
         const UpdateCall call{.number = 1, .selector = input_.below(2), .keys = 3};
-        std::array<std::byte, 36> behind{};
-        input_.fill(behind);
-        return send(MessageKind::Update, joined(call, behind));
+        std::array<std::byte, 36> keys_and_priorities{};  // 12 bytes for each of 3 keys.
+        input_.fill(keys_and_priorities);
+        return send(MessageKind::Update, joined(call, keys_and_priorities));
       }
       default: {
         std::vector<std::byte> bytes(input_.below(60));
@@ -168,7 +171,7 @@ class Guests {
   void publish(std::size_t e, std::uint64_t more) {
     RingLayout::words(memory_.data(), e).publish(published_[e] += more);
   }
-  /// Makes the same calls as Server::serve and Server::handle.
+  /// Serves the writer as `Server::serve` and `Server::handle` do.
   void serve(Channel* channel) {
     if (writer_) {
       try {
@@ -179,6 +182,7 @@ class Guests {
       }
     }
   }
+  /// Sends a message to the sampler's session, serves it, and drops the answers.
   void send(MessageKind kind, Bytes bytes) {
     Message message;
     message.kind = kind;
@@ -220,13 +224,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Sampler sampler = replay.sampler();
   if (const SampleResult batch = sampler.sample(8, {.timeout = std::chrono::nanoseconds(0)})) {
     for (std::size_t i = 0; i < batch->size(); ++i) {
-      demand(batch->probabilities()[i] > 0.0 && batch->probabilities()[i] <= 1.0);
-      demand(batch->weights()[i] > 0.0F && batch->weights()[i] <= 1.0F);
+      require(batch->probabilities()[i] > 0.0 && batch->probabilities()[i] <= 1.0);
+      require(batch->weights()[i] > 0.0F && batch->weights()[i] <= 1.0F);
     }
   }
   const Stats stats = replay.stats();
-  demand(stats.writers == 0);
-  demand(stats.committed_steps ==
-         stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps);
+  require(stats.writers == 0);
+  require(stats.committed_steps ==
+          stats.resident_steps + stats.excess_steps + stats.evicted_steps + stats.pending_steps);
   return 0;
 }

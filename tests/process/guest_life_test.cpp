@@ -15,7 +15,7 @@
 namespace reprise::test {
 namespace {
 
-TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
+TEST(GuestSampler, CanBeStoppedWhileItsHostIsStoppedAndDrawsAgainLater) {
   const std::string address = "@reprise-test-" + std::to_string(::getpid());
   const Forked host([&] {
     NumberedBuffer line;
@@ -35,7 +35,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   EXPECT_EQ(sampler.sample(4, {.stop = stop.get_token()}).status().code,
             SampleStatus::Code::Stopped);
   host.signal(SIGCONT);
-  const NumberedBuffer line;  // Only the handles of its fields are used.
+  const NumberedBuffer line;  // For the handles of its fields alone.
   for (const std::size_t n : {4U, 64U, 5U}) {
     const auto batch = require_batch(sampler.sample(n));
     for (std::size_t i = 0; i < n; ++i) {
@@ -44,7 +44,7 @@ TEST(GuestSampler, IsStoppedWhileItsHostIsStoppedAndGoesOnWithIt) {
   }
 }
 
-TEST(GuestLife, IsSeenToEndByAWriterOfFewSteps) {
+TEST(HostEnd, IsNoticedByAWriterOfFewSteps) {
   NumberedBuffer line;
   std::optional<Hosted> hosted(std::in_place, line.replay, HostOptions{.ring_steps = 1024});
   hosted->serve();
@@ -60,12 +60,12 @@ TEST(GuestLife, IsSeenToEndByAWriterOfFewSteps) {
   EXPECT_EQ(status, CommitStatus::Closed);
 }
 
-TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
+TEST(HostEnd, IsNoticedByGuestsOnlyWhenNobodyCanAttachAnyMore) {
   NumberedBuffer line;
   Hosted hosted(line.replay);
   hosted.serve();
   std::vector<process::Channel> guests;
-  // With many guests, it takes the host a moment to hang up on all of them.
+  // The host needs a moment to hang up on many guests, in which another guest might attach.
   for (int i = 0; i < 100; ++i) {
     guests.push_back(raw_channel(hosted.address()));
     guests.back().send(process::MessageKind::Hello, process::bytes_of(process::Hello()));
@@ -75,14 +75,15 @@ TEST(GuestLife, IsSeenToEndWithTheBufferOnceNobodyMayAttachAnyMore) {
   EXPECT_FALSE(answer(guests.front()));
   try {
     (void)attach(hosted.address(), {.timeout = 0s});
-    ADD_FAILURE() << "it attached";
+    ADD_FAILURE() << "a guest attached to a closed host";
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code(), std::errc::connection_refused);
   }
 }
 
-/// A host that closes hangs up its listener before its guests, so this can happen.
-TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
+/// A host that closes hangs up its listener before its guests, so a guest may still open another
+/// connection, which the host never serves.
+TEST(HostEnd, IsNoticedByACallWhoseNewConnectionIsHungUp) {
   for (const bool accepts : {false, true}) {
     const ScratchDirectory scratch;
     const std::string address = scratch.path() + "/host";
@@ -104,7 +105,7 @@ TEST(GuestLife, IsSeenToEndByACallThatConnectsBeforeItsHostHangsUpOnIt) {
   }
 }
 
-TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
+TEST(HostStop, TakesAllStepsThatGuestsHaveCommitted) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 2'000}, {.ring_steps = 1024});
   Writer writer = line.guest.writer();
   line.hosted.thread = {};
@@ -115,8 +116,8 @@ TEST(GuestLife, LeavesTheBufferWhatItHasCommittedWhenItsHostStops) {
   EXPECT_EQ(line.replay.stats().committed_steps, 1'000U);
 }
 
-/// The host needs a chunk that another thread's lock hides for a moment.
-TEST(GuestLife, LeavesWhatItHasCommittedAlsoIfALockIsHeldAsItsHostStops) {
+/// The host needs a chunk, and has to wait for the thread that holds the shard's lock.
+TEST(HostStop, TakesAllCommittedStepsAlsoIfItHasToWaitForALock) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 200, .chunk_steps = 16},
                             {.ring_steps = 1024});
   Writer writer = line.guest.writer();
@@ -137,7 +138,7 @@ TEST(GuestLife, LeavesWhatItHasCommittedAlsoIfALockIsHeldAsItsHostStops) {
   EXPECT_EQ(line.replay.stats().committed_steps, 1'000U);
 }
 
-TEST(GuestLife, IsAtTheSameFileAfterAChangeOfDirectory) {
+TEST(HostAddress, IsTheSameFileAfterAChangeOfTheWorkingDirectory) {
   const ScratchDirectory scratch;
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(scratch.path());
@@ -153,7 +154,7 @@ TEST(GuestLife, IsAtTheSameFileAfterAChangeOfDirectory) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/host"));
 }
 
-TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
+TEST(GuestVectorWriter, EndsTheEpisodeOfAWriterThatIsMovedOutAndDestroyed) {
   SharedNumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 5}});
   VectorWriter writers = line.guest.vector_writer(3);
   writers[1].now(line.id) = 0;  // A vector writer has begun the episode already.
@@ -163,7 +164,7 @@ TEST(GuestLife, OfOneOfSeveralWritersEndsItsEpisode) {
   EXPECT_EQ(line.numbers(), number_range(0, 10));
 }
 
-TEST(GuestLife, IsNotThatOfAFork) {
+TEST(GuestFork, IsRefusedInTheChildWhichMayAttachItself) {
   SharedNumberedBuffer line;
   line.append_many(0, 20);
   Writer writer = line.guest.writer();
@@ -183,7 +184,7 @@ TEST(GuestLife, IsNotThatOfAFork) {
                              refused("update", [&] { line.guest.update_priorities({}, {}); });
     line.guest.close();
     if (line.guest.closed()) {
-      complaints += "close in a child closed something\n";
+      complaints += "close in a child closed the parent's guest\n";
     }
     Guest own = attach(address);
     Writer own_writer = own.writer();

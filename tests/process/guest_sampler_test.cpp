@@ -6,8 +6,8 @@
 namespace reprise::test {
 namespace {
 
-/// The parts of the refusal that a call throws, each with the number of its kind before it; empty
-/// if the call does not throw.
+/// The parts of the refusal that a call throws, as text, each with the number of its kind before
+/// it; empty if the call does not throw.
 template <class Call>
 std::string refusal_of(const Call& call) {
   std::string parts;
@@ -26,16 +26,16 @@ TEST(GuestSampler, GivesTheBatchesOfASamplerOfTheHost) {
       SmallOptions{.capacity_steps = 1'000, .window = Transitions{.n_step = 2, .frame_stack = 3}});
   line.append_many(0, 1'000);
   for (const bool unique : {false, true}) {
-    Sampler here = line.replay.sampler({.seed = 5, .unique_frames = unique});
-    GuestSampler there = line.guest.sampler({.seed = 5, .unique_frames = unique});
+    Sampler of_host = line.replay.sampler({.seed = 5, .unique_frames = unique});
+    GuestSampler of_guest = line.guest.sampler({.seed = 5, .unique_frames = unique});
     for (const std::size_t n : {1U, 64U, 64U, 7U, 500U}) {
-      SampleOptions how{.beta = 0.7F};
+      SampleOptions options{.beta = 0.7F};
       if (n % 2 == 1) {
-        how.n_step = 1;
-        how.discount = 0.25F;
+        options.n_step = 1;
+        options.discount = 0.25F;
       }
-      const auto a = require_batch(here.sample(n, how));
-      const auto b = require_batch(there.sample(n, how));
+      const auto a = require_batch(of_host.sample(n, options));
+      const auto b = require_batch(of_guest.sample(n, options));
       ASSERT_EQ(b->size(), n);
       EXPECT_TRUE(std::ranges::equal(a->keys(), b->keys()));
       EXPECT_TRUE(std::ranges::equal(a->weights(), b->weights()));
@@ -57,7 +57,7 @@ TEST(GuestSampler, RefusesTargetsThatTheWindowDoesNotHave) {
   EXPECT_THROW((void)sampler.sample(4, {.discount = -1.0F}), std::invalid_argument);
 }
 
-TEST(GuestSampler, FillsBatchesOfTheLearner) {
+TEST(GuestSampler, FillsABatchOfTheCaller) {
   SharedNumberedBuffer line;
   line.append_many(0, 64, 1.0F);
   GuestSampler sampler = line.guest.sampler();
@@ -86,7 +86,7 @@ TEST(GuestSampler, UpdatesPrioritiesOfTheSelectorThatItDrawsBy) {
   EXPECT_LT(line.probabilities(4096, 0).size(), 32U);
 }
 
-TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
+TEST(GuestSampler, WaitsForItemsThatAnotherGuestAppends) {
   SharedNumberedBuffer line(SmallOptions{.rate_limiter = MinSize{10}});
   GuestSampler sampler = line.guest.sampler();
   const SampleResult none = sampler.sample(4, {.timeout = 20ms});
@@ -102,8 +102,9 @@ TEST(GuestSampler, WaitsForItemsThatAnotherGuestBrings) {
   EXPECT_TRUE(sampler.sample(4));
 }
 
-TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
-  for (const int how : {0, 1, 2}) {
+TEST(GuestSampler, StopsWaitingOnAStopRequestACloseAndTheHostsEnd) {
+  enum class Cause { StopRequest, Close, HostDestroyed };
+  for (const Cause cause : {Cause::StopRequest, Cause::Close, Cause::HostDestroyed}) {
     NumberedBuffer line;
     auto hosted = std::make_unique<Hosted>(line.replay);
     hosted->serve();
@@ -112,9 +113,9 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
     std::stop_source source;
     std::jthread later([&] {
       std::this_thread::sleep_for(20ms);
-      if (how == 0) {
+      if (cause == Cause::StopRequest) {
         source.request_stop();
-      } else if (how == 1) {
+      } else if (cause == Cause::Close) {
         line.replay.close();
       } else {
         hosted.reset();
@@ -122,10 +123,10 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
     });
     const SampleResult none = sampler.sample(4, {.stop = source.get_token()});
     EXPECT_FALSE(none);
-    EXPECT_EQ(none.status().code,
-              how == 0 ? SampleStatus::Code::Stopped : SampleStatus::Code::Closed);
+    EXPECT_EQ(none.status().code, cause == Cause::StopRequest ? SampleStatus::Code::Stopped
+                                                              : SampleStatus::Code::Closed);
     later.join();
-    if (how == 0) {  // The connection must still work.
+    if (cause == Cause::StopRequest) {  // The connection must still work.
       line.append_many(0, 5);
       EXPECT_TRUE(sampler.sample(4));
     } else {
@@ -136,22 +137,22 @@ TEST(GuestSampler, EndsItsWaitWithAStopRequestTheBufferOrItsHost) {
   }
 }
 
-TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
+TEST(GuestSampler, RefusesTheCallsThatTheHostRefusesWithTheSameWords) {
   SharedNumberedBuffer line;
   line.append_many(0, 30, 1.0F);
   expect_refusal([&] { (void)line.guest.sampler({}, 9); }, {"selector is 9"});
   GuestSampler sampler = line.guest.sampler();
   expect_refusal([&] { sampler.sample(0); }, {"0"});
-  Sampler here = line.replay.sampler({.fresh = 0.5F});
-  GuestSampler there = line.guest.sampler({.fresh = 0.5F});
+  Sampler of_host = line.replay.sampler({.fresh = 0.5F});
+  GuestSampler of_guest = line.guest.sampler({.fresh = 0.5F});
   for (const SampleOptions& wrong :
        {SampleOptions{.beta = 2.0F}, SampleOptions{.draws = Draws::Epoch}}) {
-    const std::string refusal = refusal_of([&] { here.sample(4, wrong); });
+    const std::string refusal = refusal_of([&] { of_host.sample(4, wrong); });
     EXPECT_NE(refusal, "");
-    EXPECT_EQ(refusal_of([&] { there.sample(4, wrong); }), refusal);
-    EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), wrong); }), refusal);
+    EXPECT_EQ(refusal_of([&] { of_guest.sample(4, wrong); }), refusal);
+    EXPECT_EQ(refusal_of([&] { of_guest.check(of_guest.make_batch(4), wrong); }), refusal);
   }
-  EXPECT_EQ(refusal_of([&] { there.check(there.make_batch(4), {}); }), "");
+  EXPECT_EQ(refusal_of([&] { of_guest.check(of_guest.make_batch(4), {}); }), "");
   expect_refusal([&] { sampler.sample(4, {.timeout = -1ns}); }, {"timeout is -1"});
   const auto batch = require_batch(sampler.sample(4));
   const std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
@@ -162,7 +163,8 @@ TEST(GuestSampler, PassesOnWhatTheHostRefuses) {
 
 TEST(GuestSampler, RefusesMoreUpdatesThanAMessageHolds) {
   SharedNumberedBuffer line;
-  constexpr std::size_t kKeys = 22'369'619;  // 12 bytes each, beside 24 bytes of the call.
+  // The most keys in a message of 2^28 bytes, with 12 bytes for each, beside 24 bytes of the call.
+  constexpr std::size_t kKeys = 22'369'619;
   const std::vector<ItemKey> keys(kKeys + 1);
   const std::vector<float> priorities(kKeys + 1);
   expect_refusal([&] { line.guest.update_priorities(keys, priorities); },
@@ -181,7 +183,7 @@ TEST(GuestSampler, IsASourceForAPrefetcher) {
   }
 }
 
-TEST(Guest, TellsTheHostsStatisticsSchemaAndWindow) {
+TEST(Guest, HasTheStatisticsSchemaAndWindowOfItsHost) {
   SharedNumberedBuffer line(SmallOptions{.window = Transitions{.n_step = 4}});
   line.append_many(0, 30);
   const Stats stats = line.guest.stats();

@@ -4,8 +4,7 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-// Guests wait in one queue with the calls of the host: the call that has waited longest is let in
-// first (I12).
+// Guests wait in one line with calls of the host: who has waited longest passes first (I12).
 
 namespace reprise::test {
 namespace {
@@ -20,7 +19,7 @@ Options alternating_options(double batch) {
                           .samples_per_insert = batch, .min_size = 1, .error_buffer = 8.0 * batch}};
 }
 
-TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
+TEST(GuestTurns, ASamplerOfAGuestPassesBetweenSamplersOfTheHost) {
   constexpr std::size_t kBatch = 4;
   NumberedBuffer line(alternating_options(kBatch));
   Hosted hosted(line.replay);
@@ -42,7 +41,7 @@ TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
     channel.send(MessageKind::Sample,
                  process::bytes_of(process::SampleCall{
                      .number = round, .items = kBatch, .timeout_ns = kNoTimeout.count()}));
-    // The host answers this message after it has begun the draw.
+    // When the host answers this message, the draw before it waits in line.
     channel.send(MessageKind::AskStats, process::bytes_of(round));
     ASSERT_EQ(answer(channel)->kind, MessageKind::Stats);
     std::jthread behind([&] { EXPECT_TRUE(last.sample(kBatch)); });
@@ -54,13 +53,13 @@ TEST(GuestTurns, OfASamplerAreBetweenThoseOfSamplersOfTheHost) {
     const auto drawn = process::value_of<process::SampleAnswer>(message->bytes);
     ASSERT_TRUE(drawn);
     EXPECT_EQ(drawn->status.code, SampleStatus::Code::Ok);
-    EXPECT_EQ(waiting(), 1U) << "the last one";
+    EXPECT_EQ(waiting(), 1U) << "only the last call waits";
     line.append(3 * round + 2);
   }
   EXPECT_FALSE(turns.anybody());
 }
 
-TEST(GuestTurns, OfAWriterAreBetweenThoseOfWritersOfTheHost) {
+TEST(GuestTurns, AWriterOfAGuestPassesBetweenWritersOfTheHost) {
   NumberedBuffer line(alternating_options(1.0));
   Hosted hosted(line.replay, {.ring_steps = 8});
   hosted.serve();
@@ -88,7 +87,7 @@ TEST(GuestTurns, OfAWriterAreBetweenThoseOfWritersOfTheHost) {
     before.join();
     ASSERT_TRUE(sampler.sample(1));
     yield_while([&] { return guest.words().consumed() <= round; });
-    EXPECT_EQ(waiting(), 1U) << "the last one";
+    EXPECT_EQ(waiting(), 1U) << "only the last call waits";
     ASSERT_TRUE(sampler.sample(1));
   }
 }

@@ -1,11 +1,12 @@
 #include "process/hosted.hpp"
 #include "testing/test.hpp"
 
-// Calls that wait for a host that does not answer, because no thread serves it in these tests.
+// Tests of guests whose calls wait, because no thread serves their host.
 
 namespace reprise::test {
 namespace {
 
+/// Lets calls begin to wait, and ends their waits if `refuses` is set.
 struct RefusingHook final : WaitHook {
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     return waited == 0ns || !refuses;
@@ -13,8 +14,8 @@ struct RefusingHook final : WaitHook {
   std::atomic<bool> refuses = false;
 };
 
-/// The code of the error that a call throws when its wait ends; 0 if there is none, or if the host
-/// is gone.
+/// The code of the `std::system_error` that a call throws when its wait ends; 0 if it throws none,
+/// or throws `std::runtime_error`, because the host is gone.
 template <class Call>
 std::error_code wait_error_of(const Call& call) {
   try {
@@ -26,8 +27,7 @@ std::error_code wait_error_of(const Call& call) {
   return {};
 }
 
-/// A guest whose host was served by a thread until it had attached and drawn, and is not served
-/// now.
+/// A guest that has attached and drawn, and whose host no thread serves any more.
 struct UnservedGuest : SharedNumberedBuffer {
   explicit UnservedGuest(const AttachOptions& options)
       : SharedNumberedBuffer(SmallOptions{}, {}, options) {
@@ -37,7 +37,8 @@ struct UnservedGuest : SharedNumberedBuffer {
     hosted.thread = {};
   }
 
-  void expect_all_ended() {
+  /// Expects the wait of each kind of call to be ended.
+  void expect_waits_end() {
     const std::vector<std::function<void()>> calls = {
         [&] { (void)guest.stats(); },
         [&] { (void)guest.writer(); },
@@ -50,7 +51,7 @@ struct UnservedGuest : SharedNumberedBuffer {
     for (const UpdateResult& result :
          {guest.update_priorities(keys, priorities), sampler.update_priorities(keys, priorities)}) {
       EXPECT_EQ(result.applied, 0U);
-      EXPECT_EQ(result.stale, 0U) << "the host may apply them yet";
+      EXPECT_EQ(result.stale, 0U) << "the host may still apply the updates";
     }
   }
 
@@ -59,44 +60,44 @@ struct UnservedGuest : SharedNumberedBuffer {
   std::vector<float> priorities = std::vector<float>(8, 1.0F);
 };
 
-TEST(GuestWait, IsEndedByAHookAndTheGuestGoesOn) {
+TEST(GuestWait, IsEndedByAHookAndTheGuestCanGoOn) {
   RefusingHook hook;
-  UnservedGuest asked({.hook = &hook});
+  UnservedGuest unserved({.hook = &hook});
   hook.refuses = true;
-  asked.expect_all_ended();
-  EXPECT_EQ(
-      wait_error_of([&] { (void)attach(asked.hosted.address(), {.timeout = 60s, .hook = &hook}); }),
-      std::errc::operation_canceled);
+  unserved.expect_waits_end();
+  EXPECT_EQ(wait_error_of(
+                [&] { (void)attach(unserved.hosted.address(), {.timeout = 60s, .hook = &hook}); }),
+            std::errc::operation_canceled);
   EXPECT_EQ(
       wait_error_of([&] { (void)attach("@reprise-nobody", {.timeout = 60s, .hook = &hook}); }),
       std::errc::operation_canceled);
   hook.refuses = false;
-  asked.hosted.serve();
-  // The host first answers the requests that were given up; the guest drops these answers.
-  EXPECT_EQ(asked.guest.stats().guests, 1U);
-  EXPECT_EQ(asked.guest.update_priorities(asked.keys, asked.priorities).applied, 8U);
-  EXPECT_EQ(asked.sampler.update_priorities(asked.keys, asked.priorities).applied, 8U);
-  EXPECT_TRUE(asked.sampler.sample(8));
+  unserved.hosted.serve();
+  // The host first answers the requests of the ended calls, and the guest drops these answers.
+  EXPECT_EQ(unserved.guest.stats().guests, 1U);
+  EXPECT_EQ(unserved.guest.update_priorities(unserved.keys, unserved.priorities).applied, 8U);
+  EXPECT_EQ(unserved.sampler.update_priorities(unserved.keys, unserved.priorities).applied, 8U);
+  EXPECT_TRUE(unserved.sampler.sample(8));
 }
 
 TEST(GuestWait, IsEndedByItsStopToken) {
   std::stop_source stop;
-  UnservedGuest asked({.stop = stop.get_token()});
+  UnservedGuest unserved({.stop = stop.get_token()});
   std::jthread later([&] {
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
   });
-  asked.expect_all_ended();
+  unserved.expect_waits_end();
 }
 
-TEST(GuestWait, IsForAnAnswerUpToATimeout) {
-  UnservedGuest asked({});
-  EXPECT_EQ(wait_error_of([&] { (void)attach(asked.hosted.address(), {.timeout = 20ms}); }),
+TEST(GuestWait, OfAnAttachForAnAnswerTimesOut) {
+  UnservedGuest unserved({});
+  EXPECT_EQ(wait_error_of([&] { (void)attach(unserved.hosted.address(), {.timeout = 20ms}); }),
             std::errc::timed_out);
 }
 
-/// The close also ends the wait of a process that has connected but was not accepted yet.
-TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
+/// The close also ends the wait of a process that has connected and was not accepted yet.
+TEST(GuestWait, EndsWhenTheHostsBufferIsClosed) {
   SharedNumberedBuffer line;
   line.hosted.thread = {};
   std::atomic<bool> timed_out = false;
@@ -121,47 +122,47 @@ TEST(GuestWait, IsNotForAHostWhoseBufferIsClosed) {
   EXPECT_THROW((void)line.guest.writer(), std::runtime_error);
 }
 
-/// The message of the update is larger than a socket's buffer.
-TEST(GuestWait, IsEndedInTheMiddleOfAMessageAsWell) {
+/// The message of the update is larger than a socket's buffer, so its sender waits in the middle.
+TEST(GuestWait, MayEndInTheMiddleOfAMessageWhichClosesTheGuest) {
   RefusingHook hook;
-  UnservedGuest asked({.hook = &hook});
+  UnservedGuest unserved({.hook = &hook});
   hook.refuses = true;
-  const std::vector<ItemKey> many(1'000'000, asked.keys.front());
+  const std::vector<ItemKey> many(1'000'000, unserved.keys.front());
   const std::vector<float> priorities(many.size(), 1.0F);
-  (void)asked.guest.update_priorities(many, priorities);
-  EXPECT_TRUE(asked.guest.closed()) << "half a message is of no use";
+  (void)unserved.guest.update_priorities(many, priorities);
+  EXPECT_TRUE(unserved.guest.closed()) << "the host could not read the next message";
 }
 
-TEST(GuestWait, OfOneThreadIsEndedByTheCloseOfAnother) {
-  UnservedGuest asked({});
+TEST(GuestWait, IsEndedByACloseInAnotherThread) {
+  UnservedGuest unserved({});
   std::atomic<int> closed = 0;
   {
     std::vector<std::jthread> threads;
-    // One of the threads waits for the host, the others wait for that thread's call.
+    // One of the threads waits for the host, and the others wait for the call of that thread.
     for (int i = 0; i < 3; ++i) {
       threads.emplace_back([&] {
         try {
-          (void)asked.guest.stats();
+          (void)unserved.guest.stats();
         } catch (const std::runtime_error&) {
-          closed += asked.guest.closed() ? 1 : 0;
+          closed += unserved.guest.closed() ? 1 : 0;
         }
       });
     }
     std::this_thread::sleep_for(20ms);
-    asked.guest.close();
+    unserved.guest.close();
   }
   EXPECT_EQ(closed, 3);
 }
 
-TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
+TEST(GuestWait, OfSeveralThreadsIsEndedByOneStopRequest) {
   std::stop_source stop;
-  UnservedGuest asked({.stop = stop.get_token()});
+  UnservedGuest unserved({.stop = stop.get_token()});
   std::vector<std::jthread> threads;
   std::atomic<int> canceled = 0;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
       canceled +=
-          wait_error_of([&] { (void)asked.guest.stats(); }) == std::errc::operation_canceled;
+          wait_error_of([&] { (void)unserved.guest.stats(); }) == std::errc::operation_canceled;
     });
   }
   std::this_thread::sleep_for(20ms);
@@ -170,32 +171,32 @@ TEST(GuestWait, OfOneThreadDoesNotHoldUpTheEndOfThatOfAnother) {
   EXPECT_EQ(canceled, 3);
 }
 
-/// Makes a call from within a wait, once, as a signal handler of Python may.
+/// A hook that makes a call from within a wait, once, as a signal handler of Python may.
 struct ReentrantHook final : WaitHook {
-  explicit ReentrantHook(bool on = false) : continues_wait(on) {}
+  explicit ReentrantHook(bool continues = false) : continues_wait(continues) {}
   bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     if (waited != 0ns) {
       asked_later = asked_later || !call;
-      if (const auto now = std::exchange(call, nullptr)) {
-        now();
+      if (const auto inner_call = std::exchange(call, nullptr)) {
+        inner_call();
         return continues_wait;
       }
     }
     return waited == 0ns;
   }
   std::function<void()> call;
-  const bool continues_wait;  ///< Whether the wait of the call goes on after it.
-  bool asked_later = false;   ///< Whether a wait asked after the call.
+  const bool continues_wait;  ///< Whether the wait goes on after `call`.
+  bool asked_later = false;   ///< Whether a wait asked the hook after `call`.
 };
 
-TEST(GuestWait, MayBeOneInWhichTheHookMakesAWriterOrASampler) {
+TEST(GuestWait, IsEndedAlsoForCallsThatItsHookMakes) {
   ReentrantHook hook;
-  UnservedGuest asked({.hook = &hook});
+  UnservedGuest unserved({.hook = &hook});
   for (const auto& call : std::vector<std::function<void()>>{
-           [&] { (void)asked.guest.writer(); }, [&] { (void)asked.guest.sampler(); }}) {
+           [&] { (void)unserved.guest.writer(); }, [&] { (void)unserved.guest.sampler(); }}) {
     std::error_code inner;
     hook.call = [&] { inner = wait_error_of(call); };
-    EXPECT_EQ(wait_error_of([&] { (void)asked.guest.stats(); }), std::errc::operation_canceled);
+    EXPECT_EQ(wait_error_of([&] { (void)unserved.guest.stats(); }), std::errc::operation_canceled);
     EXPECT_EQ(inner, std::errc::operation_canceled);
   }
 }
@@ -204,7 +205,7 @@ TEST(GuestWait, IsEndedByAHookThatClosesTheGuest) {
   for (const auto& call : std::vector<std::function<void(Guest&)>>{
            [](Guest& guest) { (void)guest.stats(); }, [](Guest& guest) { (void)guest.writer(); },
            [](Guest& guest) { (void)guest.sampler(); }}) {
-    ReentrantHook hook(true);
+    ReentrantHook hook(/*continues=*/true);
     SharedNumberedBuffer line(SmallOptions{}, {}, {.hook = &hook});
     line.hosted.thread = {};
     hook.call = [&] { line.guest.close(); };

@@ -5,18 +5,18 @@
 namespace reprise::test {
 namespace {
 
-struct Case {
+struct WriterCase {
   std::string name;
-  std::function<void(Schema&)> add;
+  std::function<void(Schema&)> add_fields;
   Window window;
-  bool priorities = false;
+  bool priorities = false;  ///< Whether each step is committed with priorities.
 };
 
-void PrintTo(const Case& one, std::ostream* to) {
-  *to << one.name;
+void PrintTo(const WriterCase& tested, std::ostream* to) {
+  *to << tested.name;
 }
 
-std::vector<Case> cases() {
+std::vector<WriterCase> cases() {
   const Transitions stacked{.n_step = 3, .frame_stack = 4};
   const Sequences sequences{.length = 4, .period = 2, .burn_in = 1};
   return {
@@ -45,16 +45,15 @@ std::vector<Case> cases() {
   };
 }
 
-/// Appends the same random steps to two buffers: by a writer in the buffer's process, and by a
-/// guest's.
-class GuestWriter : public ::testing::TestWithParam<Case> {
+/// Appends the same random steps to two buffers, by a writer of its own and by a guest's writer.
+class GuestWriter : public ::testing::TestWithParam<WriterCase> {
  protected:
   GuestWriter() {
-    GetParam().add(schema_);
+    GetParam().add_fields(schema_);
     const Options options =
         SmallOptions{.capacity_steps = 400,
                      .window = GetParam().window,
-                     // Another rule would depend on the order of ingestion.
+                     // Other rules depend on when steps are ingested.
                      .selectors = {Proportional{.initial = InitialPriority::Constant}},
                      .max_writers = 2,
                      .chunk_steps = 16};
@@ -76,6 +75,7 @@ class GuestWriter : public ::testing::TestWithParam<Case> {
     }
   }
 
+  /// Appends a step whose values follow from `rng`.
   CommitStatus step(Writer& writer, Rng rng, End end) const {
     const std::span<const FieldSpec> specs = schema_.fields();
     for (const FieldSpec& spec : specs) {
@@ -132,47 +132,45 @@ TEST_P(GuestWriter, LeavesTheBufferAsAWriterOfItsProcessDoes) {
   Hosted hosted(*guest_buffer_, {.ring_steps = 16});
   hosted.serve();
   Guest guest = attach(hosted.address());
-  std::optional<Writer> of_here = direct_buffer_->writer();
-  std::optional<Writer> of_there = guest.writer();
-  Writer& here = *of_here;
-  Writer& there = *of_there;
+  std::optional<Writer> direct = direct_buffer_->writer();
+  std::optional<Writer> of_guest = guest.writer();
   Rng rng(7);
-  // Only this thread makes the buffers ingest, because otherwise chunks might be taken in another
-  // order.
+  // No other thread makes a buffer ingest, because the writers might then get other chunks.
   for (int i = 0; i < 3'000; ++i) {
-    if (!here.in_episode() || rng.one_in(40)) {
-      here.begin_episode();
-      there.begin_episode();
+    if (!direct->in_episode() || rng.one_in(40)) {
+      direct->begin_episode();
+      of_guest->begin_episode();
     }
     const End end =
         rng.one_in(9) ? (rng.one_in(2) ? End::Terminated : End::Truncated) : End::Continue;
-    ASSERT_EQ(there.completing(end), here.completing(end));
+    ASSERT_EQ(of_guest->completing(end), direct->completing(end));
     const Rng values(rng.next());
-    ASSERT_EQ(step(here, values, end), CommitStatus::Committed);
-    ASSERT_EQ(step(there, values, end), CommitStatus::Committed);
+    ASSERT_EQ(step(*direct, values, end), CommitStatus::Committed);
+    ASSERT_EQ(step(*of_guest, values, end), CommitStatus::Committed);
   }
-  of_here.reset();
-  of_there.reset();
+  direct.reset();
+  of_guest.reset();
   yield_while([&] { return guest_buffer_->stats().writers != 0; });
   ASSERT_EQ(direct_buffer_->size(), guest_buffer_->size());
-  Sampler from_here = direct_buffer_->sampler({.seed = 3});
-  Sampler from_there = guest_buffer_->sampler({.seed = 3});
+  Sampler direct_sampler = direct_buffer_->sampler({.seed = 3});
+  Sampler guest_sampler = guest_buffer_->sampler({.seed = 3});
   for (int i = 0; i < 20; ++i) {
-    const SampleResult a = from_here.sample(64, kNoWait);
-    const SampleResult b = from_there.sample(64, kNoWait);
+    const SampleResult a = direct_sampler.sample(64, kNoWait);
+    const SampleResult b = guest_sampler.sample(64, kNoWait);
     ASSERT_TRUE(a && b);
     expect_equal_batches(*a, *b);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, GuestWriter, ::testing::ValuesIn(cases()),
-                         [](const auto& one) { return one.param.name; });
+                         [](const auto& tested) { return tested.param.name; });
 
-TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
+TEST(GuestWriterRoom, IsWaitedForOnceTheRingIsFull) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 1'000}, {.ring_steps = 16});
   Writer writer = line.guest.writer({.timeout = 0ns});
   line.hosted.thread = {};  // From now on no thread serves.
   std::uint64_t taken = line.append_until_held(writer);
+  // The ring has 16 rows, and the writer needs a few of them for the end of an episode.
   EXPECT_GE(taken, 12U);
   EXPECT_LE(taken, 16U);
   EXPECT_EQ(line.append(writer, taken), CommitStatus::TimedOut);
@@ -181,27 +179,27 @@ TEST(GuestWriterRoom, IsWaitedForOnceTheHostIsSoManyStepsBehind) {
   for (; taken < 500; ++taken) {
     ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
   }
-  writer.begin_episode();  // This ends the episode, so that its last step is an item too.
+  writer.begin_episode();  // Ends the last episode, so that its last step is an item too.
   line.hosted.wait_for_steps(500);
   yield_while([&] { return line.replay.size() != 500; });
   EXPECT_EQ(line.numbers(), number_range(0, 500));
 }
 
-TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
+TEST(GuestWriterRoom, IsNoLongerWaitedForAfterAStopRequestOrAHooksRefusal) {
   SharedNumberedBuffer line(SmallOptions{}, {.ring_steps = 8});
   std::stop_source source;
   Writer writer = line.guest.writer({.stop = source.get_token()});
-  struct Once final : WaitHook {
+  struct WaitOnceHook final : WaitHook {
     bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
       longest = std::max(longest, waited);
       return waited == 0ns;
     }
     std::chrono::nanoseconds longest{0};
-  } once;
-  Writer hooked = line.guest.writer({.hook = &once});
+  } hook;
+  Writer hooked = line.guest.writer({.hook = &hook});
   line.hosted.thread = {};
   line.append_until_held(hooked, CommitStatus::Stopped);
-  EXPECT_GT(once.longest, 0ns);
+  EXPECT_GT(hook.longest, 0ns);
   std::jthread later([&] {
     std::this_thread::sleep_for(20ms);
     source.request_stop();
@@ -209,7 +207,7 @@ TEST(GuestWriterRoom, IsNotWaitedForOnceStopIsRequestedOrAHookRefuses) {
   line.append_until_held(writer, CommitStatus::Stopped);
 }
 
-TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
+TEST(GuestWriterRoom, IsAlsoLimitedByTheRateLimiter) {
   SharedNumberedBuffer line(
       SmallOptions{
           .capacity_steps = 1'000,
@@ -219,14 +217,15 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
   Writer writer = line.guest.writer({.timeout = 30ms});
   std::uint64_t taken = 0;
   std::uint64_t committed = 0;
-  while (committed < 30) {  // Until then a refused step waits for a slow host, not for the limiter.
+  while (committed < 30) {  // Before that, a commit may time out because the host is slow.
     while (line.append(writer, taken) == CommitStatus::Committed) {
       ++taken;
     }
     committed = line.replay.stats().committed_steps;
   }
   EXPECT_LE(taken, committed + 8);
-  EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U) << "no wait is counted";
+  EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U)
+      << "a guest's wait is not counted";
   writer.set_timeout(kNoTimeout);
   Sampler sampler = line.replay.sampler();
   for (int i = 0; i < 100; ++i) {
@@ -237,7 +236,7 @@ TEST(GuestWriterRoom, IsThatOfTheRateLimiter) {
   }
 }
 
-TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
+TEST(GuestWriterRoom, MayBeAskedForManyTimesWhileNoThreadServes) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 1'000}, {.ring_steps = 8});
   std::optional<Writer> writer = line.guest.writer({.timeout = 50us});
   line.hosted.thread = {};
@@ -256,25 +255,25 @@ TEST(GuestWriterRoom, MayBeAskedForAgainAndAgainWhileNobodyServes) {
   writer.reset();
   line.hosted.serve();
   yield_while([&] { return line.replay.stats().writers != 0; });
-  EXPECT_EQ(line.replay.stats().dead_guest_steps, 0U) << "it could say that it closes";
+  EXPECT_EQ(line.replay.stats().dead_guest_steps, 0U) << "the host knows that the writer closed";
 }
 
-TEST(GuestWriterRoom, IsLeftToOthersOnceTheHostServesNoMore) {
+TEST(GuestWriterRoom, OfAWriterWhoseHostIsNotServedIsFreeForOthers) {
   SharedNumberedBuffer line(
       SmallOptions{
           .capacity_steps = 1'000,
           .rate_limiter =
               SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}},
       {.ring_steps = 16});
-  Writer there = line.guest.writer({.timeout = 100ms});
-  for (std::uint64_t i = 0; line.append(there, i) == CommitStatus::Committed; ++i) {
+  Writer of_guest = line.guest.writer({.timeout = 100ms});
+  for (std::uint64_t i = 0; line.append(of_guest, i) == CommitStatus::Committed; ++i) {
   }
   line.hosted.thread = {};
-  Writer here = line.replay.writer();
+  Writer of_host = line.replay.writer();
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t i = 0; i < 50; ++i) {
     ASSERT_TRUE(sampler.sample(1));
-    ASSERT_EQ(line.append(here, i), CommitStatus::Committed);
+    ASSERT_EQ(line.append(of_host, i), CommitStatus::Committed);
   }
 }
 
@@ -319,7 +318,7 @@ TEST(GuestVectorWriter, GivesEachEnvironmentItsOwnEpisodes) {
   }
 }
 
-TEST(GuestWriterRefusals, SayWhatIsWrong) {
+TEST(GuestWriterRefusals, NameTheWrongValue) {
   SharedNumberedBuffer line(SmallOptions{
       .selectors = {Proportional{.initial = InitialPriority::FromCaller}}, .max_writers = 3});
   Writer writer = line.guest.writer();
@@ -332,11 +331,11 @@ TEST(GuestWriterRefusals, SayWhatIsWrong) {
   expect_refusal([&] { (void)writer.commit(End::Continue, wrong); }, {"-1"});
   expect_refusal<std::runtime_error>([&] { (void)line.guest.vector_writer(3); },
                                      {"max_writers is 3"});
-  EXPECT_EQ(line.replay.stats().writers, 1U) << "a refused vector writer keeps no place";
+  EXPECT_EQ(line.replay.stats().writers, 1U) << "a refused vector writer keeps none";
   EXPECT_NO_THROW((void)line.guest.vector_writer(2));
 }
 
-TEST(GuestWriterPriorities, AreTakenIfAlphaWasSetSinceTheWriterHadItsOwn) {
+TEST(GuestWriterPriorities, AreAcceptedAfterALaterAlphaMadeThemTooLarge) {
   SharedNumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 0.5F}}});
   Writer writer = line.guest.writer();
   line.replay.selector(0).set_alpha(4.0F);
@@ -346,7 +345,7 @@ TEST(GuestWriterPriorities, AreTakenIfAlphaWasSetSinceTheWriterHadItsOwn) {
   EXPECT_EQ(line.numbers(), number_range(0, 20));
 }
 
-TEST(GuestWriterPriorities, AreCheckedWithTheAlphaThatWasSetWhenTheWriterWasMade) {
+TEST(GuestWriterPriorities, AreCheckedWithTheAlphaAtTheWritersCreation) {
   SharedNumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 4.0F}}});
   Writer writer = line.guest.writer();
   EXPECT_THROW((void)line.append(writer, 0, 1e10F), std::invalid_argument);
@@ -363,16 +362,16 @@ TEST(GuestWriterLife, EndsItsEpisodeAsTruncatedAndGivesItsPlaceBack) {
   }
   yield_while([&] { return line.replay.stats().writers != 0; });
   EXPECT_EQ(line.numbers(), number_range(0, 10));
-  EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "it did not die";
+  EXPECT_EQ(line.replay.stats().cut_episodes, 0U) << "the guest did not die";
   (void)line.guest.writer();
 }
 
-TEST(GuestWriterLife, GivesItsPlaceToTheNextWriterHoweverManyStepsAreLeftToTake) {
+TEST(GuestWriterLife, GivesItsPlaceToTheNextWriterOnceItsManyStepsAreTaken) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 10'000, .max_writers = 1},
                             {.ring_steps = 2048});
   {
     Writer writer = line.guest.writer();
-    line.hosted.thread = {};  // Nobody serves while it appends and closes.
+    line.hosted.thread = {};  // No thread serves while the writer appends and closes.
     line.append_many(writer, 0, 2000);
   }
   process::Channel next = raw_channel(line.hosted.address());

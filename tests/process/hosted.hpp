@@ -7,7 +7,7 @@
 
 namespace reprise::test {
 
-/// A buffer, and a thread that serves it to guests.
+/// A buffer, its host and, after `serve`, a thread that serves guests.
 struct Hosted {
   explicit Hosted(ReplayBuffer& buffer, const HostOptions& options = {})
       : replay(buffer), host(buffer, options) {}
@@ -15,7 +15,7 @@ struct Hosted {
   void serve() {
     thread = std::jthread([this](const std::stop_token& stop) { host.run(stop); });
   }
-  /// Waits until the buffer has `steps` committed steps, whether their items are decided or not.
+  /// Waits until the host has committed `steps` steps to the buffer. Some may not be items yet.
   void wait_for_steps(std::uint64_t steps) const {
     yield_while([&] { return replay.stats().committed_steps < steps; });
   }
@@ -26,13 +26,14 @@ struct Hosted {
   std::jthread thread;
 };
 
-/// A line whose buffer a thread serves, and a guest attached to it.
+/// A numbered buffer that a thread serves, with an attached guest.
 struct SharedNumberedBuffer : NumberedBuffer {
   explicit SharedNumberedBuffer(const Options& options = SmallOptions{},
-                                const HostOptions& how = {}, const AttachOptions& as = {})
+                                const HostOptions& host_options = {},
+                                const AttachOptions& guest_options = {})
       : NumberedBuffer(options),
-        hosted(replay, how),
-        guest((hosted.serve(), attach(hosted.address(), as))) {}
+        hosted(replay, host_options),
+        guest((hosted.serve(), attach(hosted.address(), guest_options))) {}
 
   Hosted hosted;
   Guest guest;

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Guests that write something into their shared memory that no guest of this library would write.
+// Tests of guests that write into their shared memory what no guest of this library would write.
 
 namespace reprise::test {
 namespace {
@@ -14,17 +14,17 @@ using process::MessageKind;
 using process::StepHeader;
 
 TEST(HostileRegion, ThatIsTooSmallOrMayShrinkIsRefused) {
-  const process::Region made = process::Region::make(8192);
-  EXPECT_NO_THROW((void)process::Region::map(process::Descriptor(::dup(made.file())), 8192));
-  EXPECT_THROW((void)process::Region::map(process::Descriptor(::dup(made.file())), 8193),
+  const process::Region region = process::Region::make(8192);
+  EXPECT_NO_THROW((void)process::Region::map(process::Descriptor(::dup(region.file())), 8192));
+  EXPECT_THROW((void)process::Region::map(process::Descriptor(::dup(region.file())), 8193),
                std::runtime_error);
   process::Descriptor unsealed(::memfd_create("reprise-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.number(), 8192), 0);
   EXPECT_THROW((void)process::Region::map(std::move(unsealed), 8192), std::runtime_error);
 }
 
-/// The host gives up on a writer whose row is invalid, and keeps the steps before that row.
-TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
+/// The host disconnects a writer whose row is invalid, and keeps the steps before that row.
+TEST(HostileRing, WithAnInvalidRowIsDisconnectedAndItsEarlierStepsStay) {
   struct Damage {
     const char* what;
     StepHeader header;
@@ -63,7 +63,7 @@ TEST(HostileRing, IsGivenUpAndTheStepsBeforeStay) {
   }
 }
 
-TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
+TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsDisconnected) {
   HostileFixture world(
       SmallOptions{.selectors = {Proportional{.initial = InitialPriority::FromCaller}}});
   RawWriter writer(world.hosted.address());
@@ -74,7 +74,7 @@ TEST(HostileRing, WithoutThePrioritiesThatASelectorNeedsIsGivenUp) {
   EXPECT_EQ(world.committed(), 0U);
 }
 
-TEST(HostileRing, ThatIsRefusedTellsItsWritersWhy) {
+TEST(HostileRing, ThatIsDamagedIsReportedToAllItsWriters) {
   HostileFixture world;
   const auto writers = std::make_shared<process::WriterConnection>(
       process::open_connection(world.hosted.address(),
@@ -84,7 +84,7 @@ TEST(HostileRing, ThatIsRefusedTellsItsWritersWhy) {
   process::RingWriter damaged(writers, 0, {});
   process::RingWriter full(writers, 1, {.timeout = 0ns});
   const auto commit = [](process::RingWriter& writer) { return writer.commit(End::Continue, {}); };
-  world.hosted.thread = {};  // Nobody takes steps now.
+  world.hosted.thread = {};  // From now on, no thread takes steps out of the ring.
   damaged.begin_episode();
   full.begin_episode();
   while (commit(full) == CommitStatus::Committed) {
@@ -99,8 +99,9 @@ TEST(HostileRing, ThatIsRefusedTellsItsWritersWhy) {
   }
 }
 
-/// The host accepts any values of fields. They change no probability and no weight.
-TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
+/// The host accepts any values of fields, such as NaN. They must not reach other steps,
+/// probabilities or weights.
+TEST(HostileRing, OfFieldsThatAreNaNHarmsOnlyItsOwnSteps) {
   HostileFixture world(SmallOptions{.window = Transitions{.n_step = 3}});
   world.append_many(0, 40);
   const std::size_t own_items = world.replay.size();
@@ -134,8 +135,9 @@ TEST(HostileRing, HasNoNumbersInItsOwnStepsAlone) {
   expect_steps_add_up(world.replay);
 }
 
-/// A step that the limiter has refused stays as it was, even if the guest overwrites its row.
-TEST(HostileRing, CannotChangeAStepThatWasRefused) {
+/// The host has read a step and the limiter has refused it. When the host tries again, it must use
+/// what it has read, even if the guest has overwritten the row.
+TEST(HostileRing, CannotChangeAStepThatTheLimiterHolds) {
   for (const StepHeader::Kind kind : {StepHeader::Kind::Cut, StepHeader::Kind::Step}) {
     HostileFixture world(
         SmallOptions{.rate_limiter = SampleToInsertRatio{
@@ -153,7 +155,7 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
     }
     ASSERT_LT(row, 100U);
     const std::uint64_t before = world.committed();
-    writer.header(row - 1, {.kind = kind, .end = 2});  // The limiter has refused this row.
+    writer.header(row - 1, {.kind = kind, .end = 2});  // The row of the refused step.
     for (std::uint64_t more = 0; more < 4; ++more) {
       writer.header(row + more, {});
     }
@@ -170,7 +172,7 @@ TEST(HostileRing, CannotChangeAStepThatWasRefused) {
   }
 }
 
-TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
+TEST(HostileRing, IsNotReadBeyondTheRowsPublishedWhenTheGuestLeft) {
   HostileFixture world(
       SmallOptions{.rate_limiter = SampleToInsertRatio{
                        .samples_per_insert = 1.0, .min_size = 2, .error_buffer = 4.0}});
@@ -181,19 +183,20 @@ TEST(HostileRing, IsNotReadBeyondWhatWasPublishedWhenTheGuestLeft) {
   writer->words().publish(10);
   writer->connection->channel.send(MessageKind::Bye);
   yield_while([&] { return !writer->is_disconnected(); });
-  ASSERT_LT(world.committed(), 10U) << "the limiter holds some of them";
+  ASSERT_LT(world.committed(), 10U) << "the limiter holds some of the rows";
   writer->words().publish(14);
   Sampler sampler = world.replay.sampler();
   while (world.replay.stats().writers != 0) {
     sampler.sample(1, {.timeout = 1ms});
   }
   EXPECT_EQ(world.committed(), 10U);
-  EXPECT_EQ(world.replay.stats().cut_episodes, 0U) << "it has said that it leaves";
+  EXPECT_EQ(world.replay.stats().cut_episodes, 0U) << "the guest has said that it leaves";
   EXPECT_EQ(world.replay.stats().dead_guest_steps, 0U);
 }
 
-/// Guests in processes of their own overwrite all memory that they share with the host.
-TEST(HostileMemory, IsNobodysButTheGuests) {
+/// Guests in other processes overwrite random words of the memory that they share with the host.
+/// The host and its other guests must not notice.
+TEST(HostileMemory, OverwrittenAtRandomHarmsNoOtherGuest) {
   const std::string address = "@reprise-scribble-" + std::to_string(::getpid());
   const std::size_t rounds = scaled(60, 6);
   const auto scribble = [](std::byte* memory, std::size_t bytes, Rng& rng) {
@@ -284,7 +287,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
     (void)writers.join();
     (void)samplers.join();
     number = 0;
-    for (; number < 600; ++number) {  // After this, the buffer has no other items.
+    for (; number < 600; ++number) {  // Evicts all other items.
       ASSERT_EQ(line.append(writer, number), CommitStatus::Committed);
     }
   }
@@ -294,7 +297,7 @@ TEST(HostileMemory, IsNobodysButTheGuests) {
   EXPECT_EQ(line.numbers(), number_range(100, 600));
 }
 
-TEST(GuestRing, WakesItsGuestAlsoForTheRoomOfAnEndAlone) {
+TEST(GuestRing, WakesItsGuestAlsoForTheRoomOfACutWithoutAStep) {
   HostileFixture world;
   const RawWriter raw(world.hosted.address());
   raw.header(0, {.kind = StepHeader::Kind::Step, .first = 1});
@@ -304,7 +307,7 @@ TEST(GuestRing, WakesItsGuestAlsoForTheRoomOfAnEndAlone) {
   raw.header(1, {.kind = StepHeader::Kind::Cut});
   raw.words().publish(2);
   yield_while([&] { return raw.words().consumed() != 2; });
-  world.hosted.thread = {};  // What the host has to send is sent.
+  world.hosted.thread = {};  // The host has sent its messages when its thread ends.
   raw.connection->receive();
   const auto message = raw.connection->channel.next();
   ASSERT_TRUE(message);

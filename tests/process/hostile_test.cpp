@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-// Peers that send what no guest of this library sends. The host must still serve its other guests.
+// Peers that send what no guest or host of this library sends, and harm nobody else.
 
 namespace reprise::test {
 namespace {
@@ -34,16 +34,16 @@ std::vector<std::byte> random_bytes(Rng& rng, std::size_t count) {
   return bytes;
 }
 
-TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
+TEST(HostileGreeting, OfAnotherVersionIsRefusedWithAMessageThatNamesBothVersions) {
   HostileFixture world;
   const std::string own = Greeting().text();
-  // The version is short and has a NUL after it, or fills its field. The message is whole, or
-  // shorter than that of this version.
+  // The version is short, with a NUL after it, or fills its field of 24 bytes. The message is
+  // whole, or has only the greeting.
   for (const bool whole : {true, false}) {
-    for (const bool full : {true, false}) {
+    for (const bool fills_field : {true, false}) {
       Hello hello;
       hello.greeting.version = {};
-      std::ranges::fill_n(hello.greeting.version.begin(), full ? 24 : 3, '9');
+      std::ranges::fill_n(hello.greeting.version.begin(), fills_field ? 24 : 3, '9');
       hello.purpose = static_cast<Purpose>(0x39393939);
       hello.unique_frames = 0x39393939;
       hello.seed = hello.selector = hello.environments = 0x3939393939393939;
@@ -55,16 +55,16 @@ TEST(HostileGreeting, OfAnotherVersionIsRefusedWithBoth) {
       const auto refusal = answer(channel);
       ASSERT_TRUE(refusal);
       EXPECT_EQ(refusal->kind, MessageKind::Refused);
-      EXPECT_EQ(text_of(refusal), "this process has reprise " + std::string(full ? 24 : 3, '9') +
-                                      ", the host " + own + "; allowed: the same version");
+      EXPECT_EQ(text_of(refusal), "this process has reprise " +
+                                      std::string(fills_field ? 24 : 3, '9') + ", the host " + own +
+                                      "; allowed: the same version");
       EXPECT_FALSE(answer(channel)) << "the host hangs up";
     }
   }
   world.expect_served();
 }
 
-/// A host of another version, and a host that sends no version.
-TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
+TEST(HostileGreeting, OfAHostWithAnotherOrNoVersionIsRefusedByTheGuest) {
   const std::string address = "@reprise-raw-" + std::to_string(::getpid());
   process::Listener listener(address);
   for (const bool whole : {true, false}) {
@@ -90,7 +90,7 @@ TEST(HostileGreeting, OfAHostIsRefusedByTheGuest) {
   expect_refusal([&] { (void)attach(address); }, {"no host"});
 }
 
-TEST(HostileMessages, EndTheConnectionAndNothingElse) {
+TEST(HostileMessages, EndTheirConnectionAndNoOther) {
   HostileFixture world;
   const Hello good;
   Hello unknown;
@@ -100,11 +100,12 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
   Hello many;
   many.purpose = Purpose::Writer;
   many.environments = std::numeric_limits<std::uint64_t>::max();
+  // Attacks of a guest: the first message is wrong, or a request after a valid greeting.
   const auto greet = [](const Hello& hello) {
     return
         [hello](Channel& channel) { channel.send(MessageKind::Hello, process::bytes_of(hello)); };
   };
-  const auto then = [&](MessageKind kind, std::vector<std::byte> bytes) {
+  const auto greet_and_send = [&](MessageKind kind, std::vector<std::byte> bytes) {
     return [=](Channel& channel) {
       channel.send(MessageKind::Hello, process::bytes_of(good));
       (void)answer(channel);
@@ -122,13 +123,14 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
        [&](Channel& channel) {
          channel.send(MessageKind::Hello, process::bytes_of(good).first(sizeof(Greeting) + 1));
        }},
-      {"an empty request", then(MessageKind::Update, {})},
-      {"an unknown request", then(static_cast<MessageKind>(99), std::vector<std::byte>(64))},
-      {"more keys than bytes", then(MessageKind::Update, process::joined(too_many, {}))},
-      {"a few keys more", then(MessageKind::Update, process::joined(some, {}))},
+      {"an empty request", greet_and_send(MessageKind::Update, {})},
+      {"an unknown request",
+       greet_and_send(static_cast<MessageKind>(99), std::vector<std::byte>(64))},
+      {"more keys than bytes", greet_and_send(MessageKind::Update, process::joined(too_many, {}))},
+      {"a few keys more", greet_and_send(MessageKind::Update, process::joined(some, {}))},
       {"a draw without a sampler",
-       then(MessageKind::Sample, std::vector<std::byte>(sizeof(SampleCall)))},
-      {"another greeting", then(MessageKind::Hello, process::joined(good, {}))},
+       greet_and_send(MessageKind::Sample, std::vector<std::byte>(sizeof(SampleCall)))},
+      {"another greeting", greet_and_send(MessageKind::Hello, process::joined(good, {}))},
       {"a message that is too long",
        [](Channel& channel) {
          const std::array<std::uint32_t, 3> head{~0U, 1, 0};
@@ -149,7 +151,7 @@ TEST(HostileMessages, EndTheConnectionAndNothingElse) {
   }
 }
 
-TEST(HostileMessages, OfRandomBytesEndTheConnection) {
+TEST(HostileMessages, OfRandomBytesEndTheirConnection) {
   HostileFixture world;
   Rng rng(3);
   for (std::size_t i = 0; i < scaled(300, 30); ++i) {
@@ -175,14 +177,14 @@ TEST(HostileMessages, OfRandomBytesEndTheConnection) {
   EXPECT_EQ(world.replay.stats().writers, 0U);
 }
 
-TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
+TEST(HostilePeer, ThatIsSilentOrSendsHalfAMessageOrNeverReadsBlocksNoOther) {
   HostileFixture world;
   Channel silent = raw_channel(world.hosted.address());
   Channel half = raw_channel(world.hosted.address());
   send_bytes(half, std::vector<std::byte>(5));
   Channel deaf = raw_channel(world.hosted.address());
   deaf.send(MessageKind::Hello, process::bytes_of(Hello()));
-  // Sends requests until the host gives up, because its answers are not read.
+  // Sends requests until the host disconnects a peer that does not read its answers.
   const std::uint64_t number = 1;
   const base::Life life;
   process::HostWait host(life, {.timeout = 60s});
@@ -198,7 +200,7 @@ TEST(HostilePeer, ThatSaysNothingOrHalfAMessageOrNeverReadsHoldsUpNobody) {
 
 TEST(HostilePeer, OfAnotherUserIsRefused) {
   if (::geteuid() != 0) {
-    GTEST_SKIP() << "only root can be another user for a moment";
+    GTEST_SKIP() << "only root can change the user of a child";
   }
   const std::string address = "@reprise-user-" + std::to_string(::getpid());
   Forked other([&] {
@@ -220,9 +222,9 @@ TEST(HostilePeer, OfAnotherUserIsRefused) {
   EXPECT_TRUE(other.join());
 }
 
-TEST(HostileHost, OfAnotherUserGetsNothing) {
+TEST(HostileHost, OfAnotherUserGetsNoMessage) {
   if (::geteuid() != 0) {
-    GTEST_SKIP() << "only root can be another user for a moment";
+    GTEST_SKIP() << "only root can change the user of a child";
   }
   const std::string address = "@reprise-other-" + std::to_string(::getpid());
   Forked other([&] {
@@ -237,17 +239,17 @@ TEST(HostileHost, OfAnotherUserGetsNothing) {
   });
   expect_refusal<std::runtime_error>([&] { (void)attach(address, {.timeout = 60s}); },
                                      {"user 0, the host of user 65534"});
-  EXPECT_TRUE(other.join()) << "it got a message";
+  EXPECT_TRUE(other.join()) << "the host got a message";
 }
 
-TEST(HostilePeer, LeavesNoDescriptorsBehind) {
+TEST(HostilePeer, CannotFillTheHostWithDescriptors) {
   HostileFixture world;
   const ProcessResources before = ProcessResources::now();
   for (const std::size_t files : {1U, 2U}) {
     for (int i = 0; i < 20; ++i) {
       Channel channel = raw_channel(world.hosted.address());
       for (int k = 0; k < 10; ++k) {
-        // Sends the head of a message, but never the rest.
+        // Sends files with the head of a message and with single bytes, but never a whole message.
         std::array<std::uint32_t, 3> head{1000, 1, 0};
         iovec part{head.data(), k == 0 ? sizeof(head) : 1};
         alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
@@ -272,7 +274,7 @@ TEST(HostilePeer, LeavesNoDescriptorsBehind) {
   EXPECT_EQ(ProcessResources::now(), before);
 }
 
-TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
+TEST(HostileDraw, ThatIsAskedForBeforeTheAnswerToAnotherReplacesIt) {
   HostileFixture world;
   Hello hello;
   hello.purpose = Purpose::Sampler;
@@ -286,7 +288,7 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
         process::bytes_of(SampleCall{
             .number = number, .items = 4, .timeout_ns = timeout.count(), .memory_bytes = memory}));
   };
-  // Sends what a guest sends if its host was stopped for longer than the guest waits.
+  // A guest whose host was stopped for long sends another draw before it has an answer.
   ask(1, 1h, 0);
   ask(2, 0ns, 0);
   auto message = answer(channel);
@@ -304,8 +306,8 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   ASSERT_TRUE(answered);
   EXPECT_EQ(answered->status.code, SampleStatus::Code::Stopped);
   world.append_many(0, 20);
-  // The host sends the memory with each answer until the guest confirms it, because the guest may
-  // have dropped an answer.
+  // The host sends the memory of the batch with each answer until the guest confirms the memory,
+  // because the guest may have dropped an answer.
   std::uint64_t memory = 0;
   for (std::uint64_t next = 13; next < 16; ++next) {
     ask(next, 10s, next == 15 ? memory : 0);
@@ -320,7 +322,7 @@ TEST(HostileDraw, ThatReplacesTheOneBeforeIsAnswered) {
   }
 }
 
-TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
+TEST(HostileDraw, WithInvalidOptionsIsRefused) {
   HostileFixture world;
   world.append_many(0, 40);
   Hello hello;
@@ -350,7 +352,7 @@ TEST(HostileDraw, OfTooManyItemsOrInUnknownWaysIsRefused) {
   channel.send(MessageKind::Sample, process::bytes_of(SampleCall{.number = 99, .items = 4}));
   const auto message = answer(channel);
   ASSERT_TRUE(message);
-  EXPECT_EQ(message->kind, MessageKind::Sampled) << "the connection is as good as before";
+  EXPECT_EQ(message->kind, MessageKind::Sampled) << "the connection still works";
 }
 
 TEST(HostileDraw, OfMoreBytesThanTheHostAllowsIsRefused) {

@@ -6,8 +6,8 @@
 
 namespace reprise::test {
 
-/// Steps of writers that may die at any moment. A step's contents follow from its number, which
-/// names the guest, the environment, and how many steps came before in that environment.
+/// Steps of guests that may be killed at any moment. The contents of a step follow from its name:
+/// the guest (`life`), the environment, and the number of steps before it in that environment.
 class NamedSteps {
  public:
   static constexpr std::size_t kEnvironments = 3;  ///< Environments of a vector writer.
@@ -48,7 +48,7 @@ class NamedSteps {
         return End::Continue;
     }
   }
-  /// Whether this step begins an episode although the one before was not ended.
+  /// Whether this step begins an episode although the step before did not end one.
   [[nodiscard]] static bool restarts_episode(const Name& name) noexcept {
     return name.environment == 0 && name.life % 2 == 0 &&
            mix(name.number() ^ 0x55555555U) % 29 == 0;
@@ -57,7 +57,7 @@ class NamedSteps {
     return name.step == 0 || end(name.back(1)) != End::Continue || restarts_episode(name);
   }
 
-  /// Writes a step without committing it. Begins an episode if the step is the first of one.
+  /// Writes a step, which the caller commits. Begins an episode if the step does.
   void write(Writer& writer, const Name& of) const {
     if (begins_episode(of)) {
       if (!writer.in_episode() || writer.episode_steps() != 0) {
@@ -70,7 +70,7 @@ class NamedSteps {
     write_observation(of, false, writer.next(observation));
   }
 
-  /// Checks an item of a batch. Describes what is wrong with it; empty if nothing is.
+  /// Describes what is wrong with an item of a batch; empty if nothing is.
   [[nodiscard]] std::string error_in(const Batch& batch, std::size_t i) const {
     const Name of = Name::of(batch.now(name)[i]);
     const auto say = [&](const char* what) {
@@ -116,8 +116,7 @@ class NamedSteps {
   ScalarColumn<std::uint64_t> check;
 
  private:
-  /// Writes the observation after a step, or if `first` the one with which the step's episode
-  /// begins.
+  /// Writes the observation after a step or, if `first`, the first one of the step's episode.
   static void write_observation(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
     for (std::size_t w = 0; w < to.size(); ++w) {
       to[w] = mix(of.number() * 8 + w + (first ? kWords : 0));

@@ -10,7 +10,7 @@
 
 namespace reprise::test {
 
-/// A guest's writer without checks, which writes into its memory whatever a test wants.
+/// A guest's writer without checks: tests write what they want into the shared memory.
 class RawWriter {
  public:
   explicit RawWriter(const std::string& address, std::size_t environments = 1)
@@ -41,7 +41,7 @@ class RawWriter {
   std::byte* memory;
 };
 
-/// A connection to the host at this address, on which nothing was sent yet.
+/// A connection to the host at this address, without a greeting.
 inline process::Channel raw_channel(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::seconds(60)});
@@ -60,13 +60,14 @@ inline std::optional<process::Message> answer(process::Channel& channel) {
   }
 }
 
-/// A served buffer with one guest that keeps to the protocol, beside the hostile ones of a test.
+/// A served buffer with one guest that keeps to the protocol, beside the hostile guests of a test.
 struct HostileFixture : SharedNumberedBuffer {
   explicit HostileFixture(const Options& options = SmallOptions{},
-                          const HostOptions& of_host = {.ring_steps = 16})
-      : SharedNumberedBuffer(options, of_host) {}
+                          const HostOptions& host_options = {.ring_steps = 16})
+      : SharedNumberedBuffer(options, host_options) {}
+  /// Expects the host to answer, and to have no other guest.
   void expect_served() { EXPECT_EQ(guest.stats().guests, 1U); }
-  /// Waits until the buffer has no writers, so that every hostile guest's steps are counted.
+  /// Waits until the buffer has no writers. The steps of all hostile guests are counted then.
   void wait_until_no_writers() {
     yield_while([&] { return replay.stats().writers != 0; });
   }

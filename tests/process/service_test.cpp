@@ -12,7 +12,7 @@ namespace {
 
 using Answer = ServiceClient::Answer;
 
-/// A call of the test's service: it asks for an answer of `bytes` bytes, each of this value.
+/// A call of these tests' service, which asks for an answer of `bytes` bytes of this value.
 struct Request {
   std::uint64_t bytes = 0;
   std::uint64_t value = 0;
@@ -26,7 +26,7 @@ Blob answer_request(std::span<const std::byte> call, const BlobAllocator& room) 
   Request request;
   std::memcpy(&request, call.data(), sizeof(request));
   if (request.bytes == 0) {
-    throw std::invalid_argument("nothing is wished");
+    throw std::invalid_argument("the answer would have no bytes");
   }
   Blob answer = room(request.bytes);
   std::memset(answer.bytes().data(), static_cast<int>(request.value), request.bytes);
@@ -35,23 +35,24 @@ Blob answer_request(std::span<const std::byte> call, const BlobAllocator& room) 
 
 bool is_answer_to(const Answer& answer, const Request& request) {
   const std::span<const std::byte> bytes = answer.bytes.bytes();
-  return bytes.size() == request.bytes && std::ranges::all_of(bytes, [&](std::byte one) {
-           return one == static_cast<std::byte>(request.value);
+  return bytes.size() == request.bytes && std::ranges::all_of(bytes, [&](std::byte byte) {
+           return byte == static_cast<std::byte>(request.value);
          });
 }
 
 /// Waits for the next answer; none if the host is gone.
 std::optional<Answer> next(ServiceClient& client) {
-  const std::array<ServiceClient*, 1> one{&client};
+  const std::array<ServiceClient*, 1> clients{&client};
   for (;;) {
     std::optional<Answer> answer = client.take();
     if (answer || client.closed()) {
       return answer;
     }
-    (void)ServiceClient::wait(one, 10s);
+    (void)ServiceClient::wait(clients, 10s);
   }
 }
 
+/// A host of a service. No thread serves before `hosted.serve()`.
 struct Served {
   explicit Served(const Service& service = answer_request)
       : hosted(line.replay, {.service = service}) {}
@@ -78,10 +79,10 @@ TEST(Service, AnswersCallsOfAnySizeByTheirNumbers) {
   }
 }
 
-TEST(Service, TakesACallThatIsLargerThanTheSocketWhileTheCallerDoesOtherThings) {
-  std::atomic<std::size_t> got = 0;
+TEST(Service, SendsACallThatIsLargerThanTheSocketsBufferWithoutBlockingTheCaller) {
+  std::atomic<std::size_t> received = 0;
   Served served([&](std::span<const std::byte> call, const BlobAllocator& room) {
-    got = call.size();
+    received = call.size();
     return room(1);
   });
   ServiceClient client(served.hosted.address());
@@ -90,10 +91,10 @@ TEST(Service, TakesACallThatIsLargerThanTheSocketWhileTheCallerDoesOtherThings) 
   EXPECT_FALSE(client.take());
   served.hosted.serve();
   ASSERT_TRUE(next(client));
-  EXPECT_EQ(got, call.size());
+  EXPECT_EQ(received, call.size());
 }
 
-TEST(Service, LeavesAnAnswerAsItIsWhileTheGuestHasIt) {
+TEST(Service, DoesNotReuseTheMemoryOfAnAnswerThatTheGuestHolds) {
   Served served;
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
@@ -105,13 +106,13 @@ TEST(Service, LeavesAnAnswerAsItIsWhileTheGuestHasIt) {
     if (held.size() == 5) {
       held.erase(held.begin() + static_cast<std::ptrdiff_t>(i % 5));
     }
-    for (const auto& [wished, answer] : held) {
-      ASSERT_TRUE(is_answer_to(answer, wished));
+    for (const auto& [request_of_held, answer] : held) {
+      ASSERT_TRUE(is_answer_to(answer, request_of_held));
     }
   }
 }
 
-TEST(Service, LeavesAnAnswerAsItIsWhileTheServiceKeepsIt) {
+TEST(Service, DoesNotReuseTheMemoryOfAnAnswerThatTheServiceHolds) {
   std::vector<Blob> kept;
   Served served([&](std::span<const std::byte> call, const BlobAllocator& room) {
     kept.push_back(answer_request(call, room));
@@ -125,7 +126,7 @@ TEST(Service, LeavesAnAnswerAsItIsWhileTheServiceKeepsIt) {
   }
 }
 
-TEST(Service, UsesMemoryAgainThatNobodyHasAnyMore) {
+TEST(Service, ReusesTheMemoryOfAnswersThatNobodyHolds) {
   Served served;
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
@@ -143,7 +144,7 @@ TEST(Service, UsesMemoryAgainThatNobodyHasAnyMore) {
   EXPECT_EQ(ProcessResources::now().mappings, before);
 }
 
-TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
+TEST(Service, GivesMoreAnswersAtATimeThanItHasReusableMemoryFor) {
   Served served;
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
@@ -157,8 +158,9 @@ TEST(Service, GivesMoreAnswersThanItHasPlacesFor) {
   }
 }
 
-/// The answers are more than the socket takes. Some are the first ones in memory of their own.
-TEST(Service, KeepsAnswersThatTheGuestIsLateToTake) {
+/// The answers are more than the socket's buffer holds. Every twentieth is too large for a message,
+/// so the host shares memory with the guest.
+TEST(Service, KeepsAnswersUntilTheGuestTakesThem) {
   constexpr std::uint64_t kCalls = 1'000;
   std::atomic<std::uint64_t> calls = 0;
   Served served([&](std::span<const std::byte> call, const BlobAllocator& room) {
@@ -195,7 +197,7 @@ TEST(Service, AnswersOutliveTheClient) {
   EXPECT_TRUE(is_answer_to(answer, {10'000, 7}));
 }
 
-TEST(Service, ThrowsAtTheGuestWhatTheServiceThrows) {
+TEST(Service, GivesTheGuestTheExceptionThatTheServiceThrows) {
   Served served;
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
@@ -208,7 +210,7 @@ TEST(Service, ThrowsAtTheGuestWhatTheServiceThrows) {
   EXPECT_TRUE(is_answer_to(*next(client), {8, 1}));
 }
 
-TEST(Service, OfAHostWithoutOneClosesTheClient) {
+TEST(Service, OfAHostWithoutAServiceClosesTheClient) {
   Served served{Service()};
   served.hosted.serve();
   ServiceClient client(served.hosted.address());
@@ -218,7 +220,7 @@ TEST(Service, OfAHostWithoutOneClosesTheClient) {
   EXPECT_THROW(ServiceClient("@reprise-nobody-is-there"), std::system_error);
 }
 
-TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
+TEST(Service, DisconnectsAGuestThatSendsAnInvalidCall) {
   Served served;
   served.hosted.serve();
   process::Channel channel = raw_channel(served.hosted.address());
@@ -229,7 +231,7 @@ TEST(Service, LosesAGuestThatSendsWhatNoGuestSends) {
   EXPECT_FALSE(answer(channel));
 }
 
-/// A call is in progress when the host dies.
+/// The service is in the middle of a call when the host is killed.
 TEST(Service, EndsAtOnceWhenTheHostDies) {
   const std::string address = "@reprise-service-dies-" + std::to_string(::getpid());
   Forked host([&] {
@@ -258,7 +260,7 @@ TEST(Service, EndsAtOnceWhenTheHostDies) {
   EXPECT_TRUE(client->closed());
 }
 
-TEST(Service, IsNotForAForkedChild) {
+TEST(Service, RefusesCallsOfAForkedChild) {
   Served served;
   ServiceClient client(served.hosted.address());
   Forked child([&] {
@@ -267,7 +269,7 @@ TEST(Service, IsNotForAForkedChild) {
     } catch (const std::logic_error&) {
       return;
     }
-    throw std::runtime_error("it sent");
+    throw std::runtime_error("the child sent a call");
   });
   EXPECT_TRUE(child.join());
   served.hosted.serve();
