@@ -18,8 +18,7 @@ Options options_of(const Window& window) {
                  .key_tag = 9};
 }
 
-/// Appends the same steps to two buffers: to `direct` by its own writers, to `shipped` by
-/// shipments.
+/// Two buffers that get the same steps: `direct` from its own writers, `shipped` by shipments.
 class BufferPair {
  public:
   explicit BufferPair(const Window& window, bool with_states = false, bool compressed = false)
@@ -29,14 +28,14 @@ class BufferPair {
         packer(world.schema(), options_of(window), 77),
         shard(shipped) {}
 
-  /// Adds a writer to each buffer. Returns the number of the new environment.
+  /// Adds an environment, with a writer for each buffer. Returns the environment's number.
   std::size_t add_environment() {
     writers.push_back({direct.writer(), packer.writer()});
     return writers.size() - 1;
   }
 
-  /// Appends steps of one environment with random priorities and ends. Some episodes are cut
-  /// instead.
+  /// Appends steps of one environment with random priorities and ends. Some episodes have no end:
+  /// the next one begins in the middle.
   void step(std::size_t environment, std::size_t steps) {
     for (std::size_t i = 0; i < steps; ++i) {
       auto& pair = writers[environment];
@@ -49,7 +48,7 @@ class BufferPair {
         pair[0].begin_episode();
         pair[1].begin_episode();
       }
-      // The same name in both buffers, by the episode id in `direct`.
+      // Both buffers get the contents of one name, which has the episode id in `direct`.
       const StepName name = World::name_of(pair[0].episode_id(), pair[0].episode_steps());
       for (Writer& writer : pair) {
         if (begins) {
@@ -59,8 +58,8 @@ class BufferPair {
         world.write_states(writer, name);
         Rng priority(seed);
         std::vector<float> priorities(with_priorities ? writer.completing(end) : 0);
-        for (float& one : priorities) {
-          one = static_cast<float>(priority.next() % 1000) * 0.01F;
+        for (float& value : priorities) {
+          value = static_cast<float>(priority.next() % 1000) * 0.01F;
         }
         ASSERT_EQ(writer.commit(end, priorities), CommitStatus::Committed);
       }
@@ -72,13 +71,13 @@ class BufferPair {
     return blob.empty() ? AppendResult{} : shard.append(blob.bytes());
   }
 
-  /// Describes a difference between the batches or counts of the buffers; empty if there is none.
+  /// The name of the first count in which the buffers differ, or of the first part of a batch drawn
+  /// with the same seed; empty if all are equal.
   std::string difference() {
-    const Stats a = direct.stats();
-    const Stats b = shipped.stats();
-    if (a.committed_steps != b.committed_steps) {
+    if (direct.stats().committed_steps != shipped.stats().committed_steps) {
       return "committed_steps";
     }
+    // `size` ingests, so that the next statistics count all items.
     if (direct.size() != shipped.size() || direct.stats().items != shipped.stats().items) {
       return "size";
     }
@@ -108,7 +107,7 @@ struct Case {
 
 class AppendOf : public testing::TestWithParam<Case> {};
 
-TEST_P(AppendOf, ShipmentsGiveTheSameBitsAsWritersInTheProcess) {
+TEST_P(AppendOf, ShipmentsGiveTheSameItemsBitForBitAsWritersInTheProcess) {
   BufferPair twins(GetParam().window, GetParam().with_states, GetParam().compressed);
   for (int e = 0; e < 3; ++e) {
     twins.add_environment();
@@ -136,9 +135,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"stacked_sequences",
              Sequences{.length = 4, .period = 2, .n_step = 2, .frame_stack = 3}, true},
         Case{"compressed", Transitions{.n_step = 2, .frame_stack = 4}, false, true}),
-    [](const auto& one) { return one.param.name; });
+    [](const auto& tested) { return tested.param.name; });
 
-TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
+TEST(Append, TheDestructionOfAWriterEndsItsEpisodeInTheShard) {
   BufferPair twins(Transitions{.n_step = 3});
   const std::size_t environment = twins.add_environment();
   while (!twins.writers[environment][0].in_episode() ||
@@ -147,12 +146,12 @@ TEST(Append, OfAWriterThatIsDestroyedEndsItsEpisodeThere) {
   }
   twins.ship();
   twins.writers.clear();
-  const AppendResult result = twins.ship();  // This shipment has the end of an episode and no step.
+  const AppendResult result = twins.ship();  // A shipment of an episode's end alone.
   EXPECT_EQ(result.steps, 0U);
   EXPECT_EQ(twins.difference(), "");
 }
 
-TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
+TEST(Append, OfARepeatedShipmentAppendsNothing) {
   BufferPair twins(Transitions{.n_step = 3});
   twins.add_environment();
   for (int round = 0; round < 5; ++round) {
@@ -172,7 +171,7 @@ TEST(Append, IsDoneOnceHoweverOftenAShipmentComes) {
   EXPECT_THROW((void)StepPacker::steps_of({}), std::invalid_argument);
 }
 
-TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
+TEST(Append, ContinuesAtTheStepAtWhichTheLimiterHeldIt) {
   World world;
   Options options = options_of(Transitions{});
   options.max_writers = 1;
@@ -200,7 +199,7 @@ TEST(Append, GoesOnWhereItStoppedForWantOfRoom) {
   EXPECT_TRUE(shard.append(blob.bytes()).repeated);
 }
 
-/// Lets calls begin to wait, and ends the wait when it is asked again.
+/// Lets a call begin to wait, and ends its wait when the hook is asked for the second time.
 class EndsWaits final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -212,7 +211,7 @@ class EndsWaits final : public WaitHook {
   bool waited_ = false;
 };
 
-TEST(Append, WhoseHookEndsItsWaitIsStopped) {
+TEST(Append, ReportsStoppedWhenItsHookEndsTheWait) {
   World world;
   Options options = options_of(Transitions{});
   options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 64.0};
@@ -239,7 +238,7 @@ TEST(Append, WhoseHookEndsItsWaitIsStopped) {
   }
 }
 
-TEST(Append, WithoutATimeoutWaitsForNoAppendThatIsUnderWay) {
+TEST(Append, WithATimeoutOf0WaitsForNoOtherAppend) {
   World world;
   Options options = options_of(Transitions{});
   options.max_writers = 1;
@@ -257,24 +256,25 @@ TEST(Append, WithoutATimeoutWaitsForNoAppendThatIsUnderWay) {
       [&] { EXPECT_EQ(shard.append(blobs[0].bytes()).status, CommitStatus::Closed); });
   yield_while([&] { return replay.stats().writers_for_limiter.waiting_now == 0; });
   EXPECT_EQ(shard.append(blobs[0].bytes(), 0ns).status, CommitStatus::TimedOut);
-  EXPECT_THROW((void)shard.append(blobs[1].bytes(), 0ns), std::runtime_error) << "it has no place";
+  EXPECT_THROW((void)shard.append(blobs[1].bytes(), 0ns), std::runtime_error)
+      << "all writers of the shard are taken";
   EXPECT_EQ(shard.writers(), 1U);
   replay.close();
 }
 
-TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
+TEST(Append, OfAnEpisodeWhoseBeginningWentElsewhereStartsInTheMiddle) {
   for (const Window& window :
        {Window(Transitions{.n_step = 3}), Window(Sequences{.length = 4, .period = 3})}) {
     World world;
     StepPacker packer(world.schema(), options_of(window));
     Writer writer = packer.writer();
     world.append(writer, 10);
-    const Blob lost = packer.take();
+    const Blob first_part = packer.take();
     world.append(writer, 11, End::Terminated);
-    const Blob came = packer.take();
+    const Blob second_part = packer.take();
     ReplayBuffer replay(world.schema(), options_of(window));
     ReplayShard shard(replay);
-    const AppendResult result = shard.append(came.bytes());
+    const AppendResult result = shard.append(second_part.bytes());
     EXPECT_EQ(result.restarted, 1U);
     const bool sequences = std::holds_alternative<Sequences>(window);
     EXPECT_EQ(result.steps, sequences ? 9U : 11U) << "sequences begin at multiples of 3";
@@ -283,14 +283,14 @@ TEST(Append, OfEpisodesUnderWayAtAnotherShardBeginsThemInTheMiddle) {
     for (std::size_t i = 0; i < batch->size(); ++i) {
       EXPECT_LT(batch->positions()[i], result.steps);
       EXPECT_EQ(world.name_in(*batch, i)->position, batch->positions()[i] + 21 - result.steps)
-          << "the observation before its first step came with the shipment";
+          << "a shipment carries the observation before its first step";
     }
-    EXPECT_THROW((void)shard.append(lost.bytes()), std::invalid_argument)
-        << "a shipment out of sequence would be appended behind later steps";
+    EXPECT_THROW((void)shard.append(first_part.bytes()), std::invalid_argument)
+        << "earlier steps would be appended behind later ones";
   }
 }
 
-TEST(Append, BehindALostShipmentBeginsTheEpisodeAnew) {
+TEST(Append, AfterALostShipmentStartsTheEpisodeAgain) {
   World world;
   ReplayBuffer replay(world.schema(), options_of(Transitions{.n_step = 3}));
   StepPacker packer(world.schema(), options_of(Transitions{.n_step = 3}));
@@ -303,10 +303,11 @@ TEST(Append, BehindALostShipmentBeginsTheEpisodeAnew) {
       EXPECT_EQ(shard.append(blob.bytes()).restarted, shipment == 2 ? 1U : 0U);
     }
   }
-  EXPECT_EQ(replay.size(), 8U) << "5 of the episode that ended there, 3 of the one that goes on";
+  EXPECT_EQ(replay.size(), 8U)
+      << "5 items of the episode that was cut, and 3 of the one that goes on";
 }
 
-TEST(Append, OfALostWriterEndsItsEpisodesAtTheLastStepHere) {
+TEST(Append, ClosingALostWriterEndsItsEpisodesAtTheirLastStepsInTheShard) {
   BufferPair twins(Transitions{.n_step = 3});
   twins.add_environment();
   twins.add_environment();
@@ -324,12 +325,13 @@ TEST(Append, OfALostWriterEndsItsEpisodesAtTheLastStepHere) {
   EXPECT_EQ(twins.shard.close_writer(78), 0U);
   EXPECT_EQ(twins.shard.writers(), 0U);
   EXPECT_EQ(twins.shipped.stats().writers, 0U);
-  EXPECT_EQ(twins.shipped.size(), twins.shipped.stats().committed_steps) << "all decided";
+  EXPECT_EQ(twins.shipped.size(), twins.shipped.stats().committed_steps)
+      << "every window is complete";
   twins.writers.clear();
   EXPECT_EQ(twins.difference(), "");
 }
 
-TEST(Append, RemembersTheLastWritersThatWereClosed) {
+TEST(Append, RemembersTheWritersThatWereClosedLast) {
   World world;
   ReplayBuffer replay(world.schema(), options_of(Transitions{}));
   ReplayShard shard(replay);
@@ -346,12 +348,12 @@ TEST(Append, RemembersTheLastWritersThatWereClosed) {
     }
   }
   EXPECT_TRUE(shard.append(blobs[kRemembered + 1].bytes()).repeated);
-  EXPECT_FALSE(shard.append(blobs[1].bytes()).repeated) << "memory for every writer that ever was";
-  EXPECT_TRUE(shard.append(blobs[0].bytes()).repeated) << "it is not closed";
+  EXPECT_FALSE(shard.append(blobs[1].bytes()).repeated) << "a writer closed long ago is forgotten";
+  EXPECT_TRUE(shard.append(blobs[0].bytes()).repeated) << "writer 0 is not closed";
   EXPECT_EQ(shard.writers(), 2U);
 }
 
-TEST(Append, RemembersAWriterBetweenTwoEpisodesThatIsNotClosed) {
+TEST(Append, RemembersAnOpenWriterBetweenTwoEpisodes) {
   World world;
   Options options = options_of(Transitions{});
   options.max_writers = 1;
@@ -374,24 +376,25 @@ TEST(Append, RemembersAWriterBetweenTwoEpisodesThatIsNotClosed) {
   EXPECT_TRUE(shard.append(first->bytes()).repeated);
 }
 
-/// A shard for two writers, one of which is taken, and the writers of two environments.
+/// A shard with room for two writers. A local writer takes one place, so that of the two
+/// environments of a packer only one can have an open episode in the shard.
 class OnePlace : public testing::Test {
  protected:
   static Options options() {
-    Options made = options_of(Transitions{});
-    made.max_writers = 2;
-    return made;
+    Options options = options_of(Transitions{});
+    options.max_writers = 2;
+    return options;
   }
 
   World world;
   ReplayBuffer replay{world.schema(), options()};
   ReplayShard shard{replay};
-  Writer taken = replay.writer();
+  Writer local_writer = replay.writer();
   StepPacker packer{world.schema(), options(), 5};
   std::array<Writer, 2> writers{packer.writer(), packer.writer()};
 };
 
-TEST_F(OnePlace, RefusesAShipmentOfTwoOpenEpisodesWhole) {
+TEST_F(OnePlace, RefusesTheWholeOfAShipmentOfTwoOpenEpisodes) {
   for (Writer& writer : writers) {
     world.append(writer);
   }
@@ -401,7 +404,7 @@ TEST_F(OnePlace, RefusesAShipmentOfTwoOpenEpisodesWhole) {
   EXPECT_EQ(replay.stats().writers, 1U);
 }
 
-TEST_F(OnePlace, TakesWholeEpisodesOneAfterTheOtherAndThenAnOpenOne) {
+TEST_F(OnePlace, TakesWholeEpisodesAndOneThatIsOpen) {
   for (int round = 0; round < 2; ++round) {
     world.append(writers[0], 4, End::Terminated);
     world.append(writers[1], 3, round == 0 ? End::Terminated : End::Continue);
@@ -414,7 +417,7 @@ TEST_F(OnePlace, TakesWholeEpisodesOneAfterTheOtherAndThenAnOpenOne) {
   EXPECT_EQ(more.restarted, 0U) << "the open episode has kept its writer";
 }
 
-TEST_F(OnePlace, TakesTheEndOfAnEpisodeOfAClosedWriter) {
+TEST_F(OnePlace, TakesTheEndOfAClosedWritersEpisodeWithoutAPlace) {
   world.append(writers[0]);
   (void)shard.append(packer.take().bytes());
   EXPECT_EQ(shard.close_writer(5), 1U);
@@ -423,7 +426,7 @@ TEST_F(OnePlace, TakesTheEndOfAnEpisodeOfAClosedWriter) {
   EXPECT_EQ(shard.append(packer.take().bytes()).steps, 0U);
 }
 
-TEST(Append, TakesPrioritiesThatWereCheckedWithAnotherAlpha) {
+TEST(Append, TakesStepsWhosePriorityIsTooLargeForTheShardsAlpha) {
   NumberedBuffer line(SmallOptions{.selectors = {Proportional{.alpha = 0.5F}}});
   line.replay.selector(0).set_alpha(4.0F);
   ReplayShard shard(line.replay);
@@ -434,7 +437,7 @@ TEST(Append, TakesPrioritiesThatWereCheckedWithAnotherAlpha) {
   EXPECT_EQ(line.numbers(), number_range(0, 20));
 }
 
-TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
+TEST(Append, OfManyWritersWhileAClientDrawsTakesEveryStepOnce) {
   World world;
   Options options = options_of(Transitions{.n_step = 3});
   options.capacity_steps = 100'000;
@@ -475,7 +478,7 @@ TEST(Append, OfManyWritersAtOnceBesideAClientTakesEveryStepOnce) {
   EXPECT_EQ(shard.writers(), 3U);
 }
 
-TEST(ShardEnds, RefuseWhatNeedsAllShardsAtOneMoment) {
+TEST(ShardEnds, RefuseSelectorsAndLimitsThatNeedAllShardsAtOnce) {
   World world;
   Options limited = options_of(Transitions{});
   limited.max_times_sampled = 2;

@@ -8,10 +8,11 @@
 namespace reprise::test {
 namespace {
 
+/// Passes a blob to the shard or the client that reads blobs of this kind.
 using Take = std::function<void(const Bytes&)>;
 
-/// Expects that each damage of the blob is refused and changes nothing, and that the intact blob is
-/// accepted afterwards.
+/// Expects that `take` refuses the blob with a flipped bit in any byte, cut at any byte, or one
+/// byte too long, and that this changes nothing. The intact blob must be accepted afterwards.
 void expect_refused_when_damaged(Blobs& blobs, const Bytes& whole, const Take& take) {
   const std::string before = blobs.state();
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -47,19 +48,21 @@ TEST(BlobDamage, OfAnAnswerIsRefused) {
   const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
   expect_refused_when_damaged(blobs, answer,
                               [&](const Bytes& blob) { blobs.client.answer(0, blob); });
-  EXPECT_THROW(blobs.client.answer(0, answer), std::invalid_argument) << "it came before";
+  EXPECT_THROW(blobs.client.answer(0, answer), std::invalid_argument)
+      << "the client has had this answer";
 }
 
-/// The size and the checksum in the header are right, but rows are missing or too many.
-TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsDrawsHaveIsRefused) {
+/// The size and the checksum in the header are right, but the answer is too short or too long for
+/// the batches of its draws.
+TEST(BlobDamage, AnAnswerOfAnotherSizeThanItsBatchesNeedIsRefused) {
   Blobs blobs;
   const Bytes answer = copy_of(blobs.shard.exchange(blobs.request));
   const std::string before = blobs.state();
   for (const std::ptrdiff_t more : {-64, -1, 1, 64}) {
-    Bytes other = answer;
-    other.resize(static_cast<std::size_t>(static_cast<std::ptrdiff_t>(answer.size()) + more));
-    fix_checksum(other);
-    EXPECT_THROW(blobs.client.answer(0, other), std::invalid_argument) << more << " bytes more";
+    Bytes resized = answer;
+    resized.resize(static_cast<std::size_t>(static_cast<std::ptrdiff_t>(answer.size()) + more));
+    fix_checksum(resized);
+    EXPECT_THROW(blobs.client.answer(0, resized), std::invalid_argument) << more << " bytes more";
     EXPECT_EQ(blobs.state(), before);
   }
   EXPECT_NO_THROW(blobs.client.answer(0, answer));
@@ -78,20 +81,22 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
   EXPECT_THROW((void)ReplayShard(other_window).append(blobs.shipment), std::invalid_argument);
 }
 
-TEST(BlobDamage, ARequestForADrawOfNoKindIsRefused) {
+TEST(BlobDamage, ARequestWithInvalidDrawOptionsIsRefused) {
   Blobs blobs;
   const std::string before = blobs.state();
-  // These bytes are `DrawRequest::unique_frames` and `Targets::n_step` of the last draw.
-  for (const std::size_t behind : {12U, 7U}) {
+  // The distances of these bytes from the end, where the last draw is:
+  // `DrawRequest::unique_frames`, which may be 0 or 1, and the second byte of `Targets::n_step`,
+  // which then is above the window's.
+  for (const std::size_t from_end : {12U, 7U}) {
     Bytes request = blobs.request;
-    request.at(request.size() - behind) = std::byte{2};
+    request.at(request.size() - from_end) = std::byte{2};
     fix_checksum(request);
-    EXPECT_THROW((void)blobs.shard.exchange(request), std::invalid_argument) << behind;
+    EXPECT_THROW((void)blobs.shard.exchange(request), std::invalid_argument) << from_end;
     EXPECT_EQ(blobs.state(), before);
   }
 }
 
-TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
+TEST(BlobDamage, AShipmentWhoseHeaderHasAnotherNumberOfStepsIsRefused) {
   Blobs blobs;
   const std::string before = blobs.state();
   Bytes shipment = blobs.shipment;
@@ -104,10 +109,10 @@ TEST(BlobDamage, AShipmentWhoseHeadCountsOtherStepsIsRefused) {
   EXPECT_EQ(blobs.state(), before);
 }
 
-/// Damaged blobs with correct checksums, as a hostile or broken sender may send. They may be
-/// accepted or refused, but must not make the code read or write outside of them, and the buffer
-/// must stay consistent.
-TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
+/// A hostile or broken sender may send damaged blobs with correct checksums. The shard and the
+/// client may accept or refuse such a blob, but must not read or write outside of it, and the
+/// buffer must stay consistent.
+TEST(BlobDamage, WithACorrectChecksumHarmsNothing) {
   Rng random(11);
   for (std::size_t i = 0; i < scaled(3000, 300); ++i) {
     Blobs blobs;
@@ -116,10 +121,10 @@ TEST(BlobDamage, UnderARightChecksumHarmsNothing) {
          std::array<const Bytes*, 3>{&blobs.shipment, &blobs.request, &answer}) {
       Bytes damaged = *whole;
       for (std::size_t hits = 1 + random.next() % 4; hits-- != 0;) {
-        // Half of the changes are within the first 200 bytes, which hold the structure.
-        const std::size_t within =
+        // Half of the changes are within the first 200 bytes, which hold headers and counts.
+        const std::size_t range =
             random.next() % 2 == 0 ? std::min<std::size_t>(200, whole->size()) : whole->size();
-        damaged[random.next() % within] = static_cast<std::byte>(random.next());
+        damaged[random.next() % range] = static_cast<std::byte>(random.next());
       }
       if (random.next() % 8 == 0) {
         damaged.resize(random.next() % (whole->size() + 64));

@@ -14,20 +14,23 @@ inline Bytes copy_of(const Blob& blob) {
   return {blob.bytes().begin(), blob.bytes().end()};
 }
 
-/// Writes the size and the checksum of the blob's present bytes, so that a reader goes on to its
-/// other checks.
+/// Corrects the size and the checksum in the header of a changed blob, so that a reader goes on to
+/// its other checks. Leaves a blob without a whole `BlobHeader` as it is.
 inline void fix_checksum(Bytes& blob) {
-  if (blob.size() < 64) {
+  constexpr std::size_t kHeaderBytes = 64;
+  constexpr std::size_t kOffsetOfSize = 32;
+  if (blob.size() < kHeaderBytes) {
     return;
   }
   const std::uint64_t size = blob.size();
-  std::memcpy(blob.data() + 32, &size, sizeof(size));
-  const std::uint64_t checksum = record::checksum(std::span(blob).subspan(8));
+  std::memcpy(blob.data() + kOffsetOfSize, &size, sizeof(size));
+  const std::uint64_t checksum = record::checksum(std::span(blob).subspan(sizeof(std::uint64_t)));
   std::memcpy(blob.data(), &checksum, sizeof(checksum));
 }
 
-/// A shard with some steps, and one blob of each kind. The items are sequences with recurrent
-/// states, or transitions whose batches have unique frames.
+/// A shard with some steps, a client with a draw under way, and two blobs that are not delivered
+/// yet: a shipment of an episode, and a request with the draw and updates. The items are sequences
+/// with recurrent states, or transitions whose batches have unique frames.
 class Blobs {
  public:
   explicit Blobs(bool sequences = true)
@@ -35,10 +38,10 @@ class Blobs {
         replay(world.schema(), options(sequences)),
         packer(world.schema(), options(sequences), 5),
         client(world.schema(), options(sequences), 1),
-        batch_begun(replay.make_batch(4, nullptr, !sequences)) {
+        batch_under_way(replay.make_batch(4, nullptr, /*unique_frames=*/!sequences)) {
     Writer writer = packer.writer();
     std::vector<float> priorities;
-    const auto run = [&](int steps) {
+    const auto pack_episode = [&](int steps) {
       world.begin(writer);
       for (int i = 0; i < steps; ++i) {
         world.write_step(writer);
@@ -51,8 +54,8 @@ class Blobs {
       }
       return packer.take();
     };
-    (void)shard.append(run(9).bytes());
-    shipment = copy_of(run(4));
+    (void)shard.append(pack_episode(9).bytes());
+    shipment = copy_of(pack_episode(4));
     client.answer(0, shard.exchange(client.request(0).bytes()).bytes());
     Batch batch = replay.make_batch(3);
     const auto ticket = client.begin(batch, 0, 3);
@@ -60,31 +63,32 @@ class Blobs {
     const ShardClient::Origins origins = client.finish(*ticket);
     const std::vector<float> raised(3, 2.0F);
     (void)client.update(batch.keys(), origins.shards, origins.incarnations, raised);
-    begun = client.begin(batch_begun, 0, 4);
+    draw_under_way = client.begin(batch_under_way, 0, 4);
     request = copy_of(client.request(0));
   }
 
   static Options options(bool sequences) {
-    Options made = Options{.capacity_steps = 64};
+    Options options{.capacity_steps = 64};
     if (sequences) {
-      made.window = Sequences{.length = 3, .period = 2};
+      options.window = Sequences{.length = 3, .period = 2};
     } else {
-      made.window = Transitions{.n_step = 2, .frame_stack = 3};
+      options.window = Transitions{.n_step = 2, .frame_stack = 3};
     }
-    made.max_writers = 4;
-    made.shards = 1;
-    made.chunk_steps = 16;
-    made.key_tag = 3;
-    return made;
+    options.max_writers = 4;
+    options.shards = 1;
+    options.chunk_steps = 16;
+    options.key_tag = 3;
+    return options;
   }
 
-  /// Everything that a refused blob must leave unchanged.
+  /// The counts and totals that a refused blob must leave unchanged, as text.
   [[nodiscard]] std::string state() {
     const Stats stats = replay.stats();
     const ShardTotals totals = client.totals(0);
     return std::to_string(stats.committed_steps) + " " + std::to_string(stats.applied_updates) +
            " " + std::to_string(stats.sampled_items) + " " + std::to_string(shard.writers()) + " " +
-           std::to_string(totals.total) + " " + std::to_string(client.waits_for(*begun).size());
+           std::to_string(totals.total) + " " +
+           std::to_string(client.waits_for(*draw_under_way).size());
   }
 
   World world;
@@ -92,8 +96,8 @@ class Blobs {
   StepPacker packer;
   ReplayShard shard{replay, 0, 1234};
   ShardClient client;
-  Batch batch_begun;
-  std::optional<ShardClient::Ticket> begun;
+  Batch batch_under_way;
+  std::optional<ShardClient::Ticket> draw_under_way;
   Bytes shipment;
   Bytes request;
 };

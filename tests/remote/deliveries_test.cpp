@@ -13,7 +13,7 @@ bool same(const Blob& a, const Blob& b) {
   return std::ranges::equal(a.bytes(), b.bytes());
 }
 
-TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
+TEST(Exchange, OfARepeatedRequestGivesTheKeptAnswerUntilTheClientHasIt) {
   Shards shards(1);
   shards.append_to_each(8);
   shards.exchange_with_all();
@@ -26,7 +26,8 @@ TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
   const Blob answer = shard.exchange(request.bytes());
   const Stats before = shards.lines[0]->replay.stats();
   EXPECT_EQ(before.applied_updates, 1U);
-  EXPECT_TRUE(same(shard.serve(request.bytes(), {}), answer)) << "by another way";
+  EXPECT_TRUE(same(shard.serve(request.bytes(), {}), answer))
+      << "the answer is the same by `serve`";
   EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
   EXPECT_EQ(shards.lines[0]->replay.stats().sampled_items, before.sampled_items);
   shards.client->answer(0, answer.bytes());
@@ -36,7 +37,7 @@ TEST(Exchange, IsWorkedOnOnceUntilTheClientHasTheAnswer) {
   EXPECT_EQ(shards.lines[0]->replay.stats().applied_updates, 1U);
 }
 
-TEST(Exchange, KeepsTheAnswersThatAClientHasNotTakenThoughLaterOnesWere) {
+TEST(Exchange, KeepsAnAnswerUntilTheClientHasItAlsoIfLaterOnesHaveArrived) {
   Shards shards(1);
   shards.append_to_each(8);
   const Blob first = shards.client->request(0);
@@ -47,7 +48,7 @@ TEST(Exchange, KeepsTheAnswersThatAClientHasNotTakenThoughLaterOnesWere) {
   EXPECT_TRUE(same(shards.shards[0]->exchange(first.bytes()), answer));
 }
 
-TEST(Exchange, KeepsNoAnswerThatAClientHasTakenThoughItWaitsForAnEarlierOne) {
+TEST(Exchange, ForgetsAnAnswerThatTheClientHasAlsoIfAnEarlierOneIsMissing) {
   Shards shards(1);
   shards.append_to_each(8);
   const Blob lost = shards.client->request(0);
@@ -58,7 +59,7 @@ TEST(Exchange, KeepsNoAnswerThatAClientHasTakenThoughItWaitsForAnEarlierOne) {
   shards.client->answer(0, shards.shards[0]->exchange(lost.bytes()).bytes());
 }
 
-TEST(Exchange, IsRefusedByAnotherStartOfTheShardAndByAClosedBuffer) {
+TEST(Exchange, IsRefusedByAnotherIncarnationOfTheShardAndByAClosedBuffer) {
   Shards shards(1);
   shards.append_to_each(8);
   shards.exchange_with_all();
@@ -74,23 +75,23 @@ TEST(Exchange, IsRefusedByAnotherStartOfTheShardAndByAClosedBuffer) {
   EXPECT_TRUE(closed.closed && !closed.done);
 }
 
-TEST(Exchange, AnswersInTheRoomThatTheCarrierHas) {
+TEST(Exchange, WritesItsAnswerIntoMemoryOfTheCallersAllocator) {
   Shards shards(1);
   shards.append_to_each(8);
-  std::size_t asked = 0;
-  const BlobAllocator room = [&](std::size_t size) {
-    asked = size;
-    Blob made(size);
-    std::ranges::fill(made.bytes(), std::byte{0xff});  // The memory may hold an earlier answer.
-    return made;
+  std::size_t allocated = 0;
+  const BlobAllocator allocate = [&](std::size_t size) {
+    allocated = size;
+    Blob blob(size);
+    std::ranges::fill(blob.bytes(), std::byte{0xff});  // The memory may hold an earlier answer.
+    return blob;
   };
-  const Blob answer = shards.shards[0]->serve(shards.client->request(0).bytes(), room);
-  EXPECT_EQ(asked, answer.bytes().size());
+  const Blob answer = shards.shards[0]->serve(shards.client->request(0).bytes(), allocate);
+  EXPECT_EQ(allocated, answer.bytes().size());
   shards.client->answer(0, answer.bytes());
   EXPECT_TRUE(shards.client->totals(0).alive);
 }
 
-TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
+TEST(Exchange, ForgetsClientsThatHaveBeenSilentForLong) {
   Shards shards(1);
   shards.append_to_each(8);
   NumberedBuffer& line = *shards.lines[0];
@@ -103,14 +104,15 @@ TEST(Exchange, ForgetsClientsThatWereSilentForLong) {
   yield_while([&] {
     (void)shard.exchange(other.request(0).bytes());
     (void)shard.exchange(request.bytes());
-    // In the end the shard forgets the request, and applies its update again.
+    // Once the shard has forgotten the client, it applies the update of the same request again.
     return line.replay.stats().applied_updates == 1;
   });
 }
 
-/// Processes whose writers ship to one shard, which has room for two writers.
+/// Three remote writers that ship to one shard, which has room for two writers.
 class Delivered : public testing::Test {
  protected:
+  /// A packer with one writer, and a buffer from which it has the schema.
   struct Remote {
     explicit Remote(const Options& options) : line(options), packer(line.schema, options) {}
     Blob ship(std::uint64_t first, std::size_t steps) {
@@ -126,23 +128,24 @@ class Delivered : public testing::Test {
   };
 
   static Options options() {
-    Options made = shard_options();
-    made.max_writers = 2;
-    return made;
+    Options options = shard_options();
+    options.max_writers = 2;
+    return options;
   }
   static constexpr std::uint64_t kProcess = 7;
 
+  /// Delivers shipments to the shard, which takes at most `max_shipments` of them.
   std::vector<ShipmentOutcome> take(std::vector<ShipmentOf> all, std::uint64_t process = kProcess,
-                                    std::size_t most = ~std::size_t{0}) {
-    const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns, most);
+                                    std::size_t max_shipments = ~std::size_t{0}) {
+    const Blob answer = shard.append_all(shipments_of(process, 0, all).bytes(), 0ns, max_shipments);
     EXPECT_TRUE(state_of(answer.bytes()).done);
     EXPECT_EQ(state_of(answer.bytes()).committed, committed());
     return outcomes_of(answer.bytes());
   }
   static std::vector<Kind> kinds(const std::vector<ShipmentOutcome>& outcomes) {
     std::vector<Kind> kinds;
-    for (const ShipmentOutcome& one : outcomes) {
-      kinds.push_back(one.kind);
+    for (const ShipmentOutcome& outcome : outcomes) {
+      kinds.push_back(outcome.kind);
     }
     return kinds;
   }
@@ -151,15 +154,15 @@ class Delivered : public testing::Test {
   NumberedBuffer line{options()};
   ReplayShard shard{line.replay, 0, 5};
   std::vector<std::unique_ptr<Remote>> remotes = [] {
-    std::vector<std::unique_ptr<Remote>> made;
+    std::vector<std::unique_ptr<Remote>> three;
     for (int i = 0; i < 3; ++i) {
-      made.push_back(std::make_unique<Remote>(options()));
+      three.push_back(std::make_unique<Remote>(options()));
     }
-    return made;
+    return three;
   }();
 };
 
-TEST_F(Delivered, ShipmentsOfManyWritersComeWithOneCallAndOnce) {
+TEST_F(Delivered, ShipmentsOfSeveralWritersInOneCallAreAppendedOnce) {
   const Blob a = remotes[0]->ship(0, 5);
   const Blob b = remotes[1]->ship(100, 4);
   const Blob c = remotes[0]->ship(5, 3);
@@ -178,11 +181,12 @@ TEST_F(Delivered, ShipmentsOfManyWritersComeWithOneCallAndOnce) {
   EXPECT_EQ(committed(), 12U);
   EXPECT_EQ(shard.deliveries().restarted_episodes, 0U);
   EXPECT_EQ(shard.writers(), 2U);
+  // An empty shipment closes its writer.
   EXPECT_EQ(kinds(take({{remotes[0]->packer.writer_id(), {}}})), std::vector<Kind>{Kind::Appended});
   EXPECT_EQ(shard.writers(), 1U);
 }
 
-TEST(Deliveries, DoNotWaitForACallThatWaitsForRoom) {
+TEST(Deliveries, DoNotWaitForAnotherCallThatTheLimiterHolds) {
   Options options = shard_options();
   options.rate_limiter = SampleToInsertRatio{.samples_per_insert = 1.0, .error_buffer = 8.0};
   NumberedBuffer line(options);
@@ -203,7 +207,7 @@ TEST(Deliveries, DoNotWaitForACallThatWaitsForRoom) {
   line.replay.close();
 }
 
-TEST_F(Delivered, BehindARefusedShipmentOthersOfItsWriterWait) {
+TEST_F(Delivered, LaterShipmentsOfAWriterAreRefusedWithItsFirstRefusedOne) {
   const Blob a = remotes[0]->ship(0, 5);
   const Blob b = remotes[0]->ship(5, 4);
   const Blob c = remotes[1]->ship(100, 3);
@@ -229,7 +233,7 @@ TEST_F(Delivered, AShipmentUnderTheIdOfAnotherWriterIsRefused) {
   EXPECT_EQ(kinds(take({{writer, a.bytes()}})), std::vector<Kind>{Kind::Appended});
 }
 
-TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
+TEST_F(Delivered, ShipmentsForAnotherIncarnationAreAllRefused) {
   const Blob a = remotes[0]->ship(0, 5);
   const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}};
   for (const std::uint64_t incarnation : {4U, 6U}) {
@@ -243,7 +247,7 @@ TEST_F(Delivered, ShipmentsForAnotherStartAreRefusedAsAWhole) {
   EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).closed);
 }
 
-TEST_F(Delivered, TheIncarnationThatMeansAnyIsRefused) {
+TEST_F(Delivered, IncarnationZeroIsRefusedBecauseItMeansAnyIncarnation) {
   EXPECT_THROW(ReplayShard(line.replay, 0, 0), std::invalid_argument);
 }
 
@@ -259,7 +263,7 @@ TEST_F(Delivered, DamagedCallsChangeNothing) {
     damaged.resize(at);
     EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
     fix_checksum(damaged);
-    if (at >= 64) {
+    if (at >= 64) {  // Shorter blobs have no whole header, so their checksum stays wrong.
       EXPECT_THROW((void)shard.serve(damaged, {}), std::invalid_argument) << at;
     }
   }

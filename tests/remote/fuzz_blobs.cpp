@@ -16,7 +16,7 @@ using reprise::test::Bytes;
 constexpr std::size_t kHead = 64;         ///< The size of a `BlobHeader`.
 constexpr std::size_t kRequestHead = 40;  ///< The size of a `RequestHead`.
 
-/// The values in an input; zeros after its end.
+/// Reads numbers from the fuzzer's input; zeros after its end.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
@@ -38,7 +38,8 @@ class Input {
   std::span<const std::uint8_t> left_;
 };
 
-/// Changes a blob's length, and bytes after the head that is the same in all blobs of a kind.
+/// Changes a blob's length, and some bytes from `BlobHeader::origin` on: the header's earlier
+/// fields are the same in all valid blobs of a kind, or corrected later.
 void change(Bytes& blob, Input& input) {
   constexpr std::size_t kFrom = 40;
   if (const std::size_t length = input.number(); length != 0) {
@@ -46,15 +47,16 @@ void change(Bytes& blob, Input& input) {
   }
   for (std::size_t changes = input.byte(); changes-- != 0;) {
     const std::size_t at = kFrom + input.number();
-    const std::size_t by = input.byte();
+    const std::size_t bits = input.byte();
     if (at < blob.size()) {
-      blob[at] ^= static_cast<std::byte>(by);
+      blob[at] ^= static_cast<std::byte>(bits);
     }
   }
 }
 
-/// Limits the draws of a request to 63 items without a wait, because valid requests may ask for
-/// gigabytes and wait for years. The layout is that of `remote::RequestHead` and `DrawRequest`.
+/// Limits each draw of a request to 63 items, and its timeout to 0, because a valid request may ask
+/// for gigabytes or wait for years. The layout is that of `remote::RequestHead` and `DrawRequest`,
+/// with `RequestHead::waits` of 0.
 void make_small(Bytes& request) {
   constexpr std::size_t kUpdate = 12;  // A key and a priority.
   constexpr std::size_t kDraw = 24;    // Its number of items comes first.
@@ -67,8 +69,8 @@ void make_small(Bytes& request) {
     std::memset(request.data() + kHead, 0, 8);
   }
   std::memcpy(&updates, request.data() + kHead + 8, sizeof(updates));
-  const std::size_t behind = request.size() - kHead - kRequestHead;
-  if (updates > behind / kUpdate) {
+  const std::size_t rest = request.size() - kHead - kRequestHead;
+  if (updates > rest / kUpdate) {
     return;
   }
   for (std::size_t at = kHead + kRequestHead + static_cast<std::size_t>(updates) * kUpdate;
@@ -80,18 +82,20 @@ void make_small(Bytes& request) {
   }
 }
 
-void take(Blobs& blobs, const Bytes& answer, Input& input) {
-  const std::array<const Bytes*, 3> all{&blobs.shipment, &blobs.request, &answer};
-  const std::size_t kind = input.byte() % all.size();
-  Bytes blob = *all[kind];
+/// Passes a changed copy of a blob to its reader. The input chooses the blob and the changes.
+void pass_changed_blob(Blobs& blobs, const Bytes& answer, Input& input) {
+  enum Kind : std::size_t { kShipment, kRequest, kAnswer };
+  const std::array<const Bytes*, 3> intact{&blobs.shipment, &blobs.request, &answer};
+  const std::size_t kind = input.byte() % intact.size();
+  Bytes blob = *intact[kind];
   change(blob, input);
-  if (kind == 1) {
+  if (kind == kRequest) {
     make_small(blob);
   }
   reprise::test::fix_checksum(blob);
-  if (kind == 0) {
+  if (kind == kShipment) {
     (void)blobs.shard.append(blob, std::chrono::nanoseconds(0));
-  } else if (kind == 1) {
+  } else if (kind == kRequest) {
     (void)blobs.shard.exchange(blob);
   } else {
     blobs.client.answer(0, blob);
@@ -107,7 +111,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   while (!input.ended()) {
     const std::string before = blobs.state();
     try {
-      take(blobs, answer, input);
+      pass_changed_blob(blobs, answer, input);
     } catch (const std::invalid_argument&) {
       if (blobs.state() != before) {
         std::abort();
@@ -115,7 +119,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     } catch (const std::runtime_error&) {  // NOLINT(bugprone-empty-catch): too many writers.
     }
   }
-  // The buffer must be consistent, whatever blobs it got.
+  // The buffer must be consistent, whatever blobs the shard got.
   if (blobs.replay.size() > blobs.replay.stats().resident_steps) {
     std::abort();
   }

@@ -15,8 +15,8 @@ Options options_of(std::size_t capacity, std::size_t max_writers) {
                       .chunk_steps = kChunk};
 }
 
-/// Shards, and writers with a packer each, whose environments append in turn. Steps are numbered in
-/// the order of their appending, over all environments.
+/// Shards, and `writers` packers, each with a lane per shard and writers for `environments`
+/// environments. Steps are numbered in the order of appending.
 class Spread {
  public:
   Spread(std::size_t writers, std::size_t environments, std::size_t shards, std::size_t capacity,
@@ -36,7 +36,7 @@ class Spread {
     }
   }
 
-  /// Appends one step in each environment. All environments' episodes end at the same time.
+  /// Appends one step in each environment. The episodes of all environments end at the same time.
   void step(std::size_t episode_steps) {
     for (Writer& writer : environments_) {
       const bool ends = writer.in_episode() && writer.episode_steps() + 1 == episode_steps;
@@ -85,34 +85,37 @@ class Spread {
   std::vector<Writer> environments_;
 };
 
-constexpr std::size_t kEndless = ~std::size_t{0};
+constexpr std::size_t kEndless = ~std::size_t{0};  ///< The length of an episode that never ends.
 
 /// The numbers of writers, environments per writer, shards, and steps per episode.
 class SpreadOf : public testing::TestWithParam<
                      std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>> {};
 
-TEST_P(SpreadOf, EpisodesFillsAllShardsAndKeepsNothingOld) {
+TEST_P(SpreadOf, EpisodesFillsAllShardsAndKeepsNoOldSteps) {
   const auto [writers, environments, shards, episode_steps] = GetParam();
   constexpr std::size_t kCapacity = 1800;
-  const std::size_t run = kCapacity / shards / 16;
-  Spread spread(writers, environments, shards, kCapacity, run);
-  const std::size_t all = writers * environments;
+  const std::size_t longest_run = kCapacity / shards / 16;
+  Spread spread(writers, environments, shards, kCapacity, longest_run);
+  const std::size_t all_environments = writers * environments;
   constexpr std::size_t kRounds = 10;  // Steps of each environment between two shipments.
-  // Two runs of each environment, or an episode if that is shorter, may go to each other shard.
-  const std::size_t under_way = all * (kRounds + (shards - 1) * std::min(2 * run, episode_steps));
-  const std::size_t within = kCapacity + shards * kChunk + under_way;
+  // An environment may append two runs, or an episode if that is shorter, to each other shard
+  // before it appends to a shard again.
+  const std::size_t under_way =
+      all_environments * (kRounds + (shards - 1) * std::min(2 * longest_run, episode_steps));
+  const std::size_t max_age = kCapacity + shards * kChunk + under_way;
   for (std::size_t shipments = 0; spread.appended_steps < 3 * kCapacity; ++shipments) {
     for (std::size_t i = 0; i < kRounds; ++i) {
       spread.step(episode_steps);
     }
     spread.ship();
-    if (spread.appended_steps > within && shipments % 4 == 0) {
+    if (spread.appended_steps > max_age && shipments % 4 == 0) {
       ASSERT_GE(spread.size(), kCapacity - shards * kChunk) << "after " << spread.appended_steps;
-      ASSERT_LE(spread.appended_steps - spread.oldest(), within)
+      ASSERT_LE(spread.appended_steps - spread.oldest(), max_age)
           << "after " << spread.appended_steps;
     }
   }
-  const bool cut = environments % shards != 0 && episode_steps > run;
+  // If each shard gets the same number of environments, no environment has to change its shard.
+  const bool cut = environments % shards != 0 && episode_steps > longest_run;
   EXPECT_EQ(spread.restarted != 0, cut) << "episodes stay whole, unless they are too long";
 }
 
@@ -126,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(VectorWriters, SpreadOf,
                                           testing::Values(2U, 3U),
                                           testing::Values(std::size_t{20}, kEndless)));
 
-TEST(Lanes, EpisodesThatEndTogetherGoToAllShardsAlike) {
+TEST(Lanes, EpisodesThatEndTogetherAreSpreadEvenlyOverTheShards) {
   Spread spread(1, 10, 3, 30'000, 1000);
   for (int episode = 0; episode < 10; ++episode) {
     for (int i = 0; i < 50; ++i) {
@@ -140,10 +143,10 @@ TEST(Lanes, EpisodesThatEndTogetherGoToAllShardsAlike) {
   EXPECT_EQ(spread.restarted, 0U);
 }
 
-TEST(Lanes, CountTheStepsThatEpisodesHadAndNotThoseExpectedOfThem) {
+TEST(Lanes, AreBalancedByTheStepsThatEpisodesHadAndNotByTheirExpectedLengths) {
   Spread spread(1, 1, 2, 30'000, 1000);
   for (int episode = 0; episode < 40; ++episode) {
-    // The packer expects other lengths.
+    // Lengths alternate, so the packer, which expects the length of earlier episodes, is wrong.
     const std::size_t steps = episode % 2 == 0 ? 100 : 10;
     for (std::size_t i = 0; i < steps; ++i) {
       spread.step(steps);
@@ -153,7 +156,7 @@ TEST(Lanes, CountTheStepsThatEpisodesHadAndNotThoseExpectedOfThem) {
   EXPECT_NEAR(static_cast<double>(spread.committed()[0]), 1100.0, 50.0);
 }
 
-TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardWithEveryStepInOne) {
+TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardAndNoStepIsLostOrDoubled) {
   Spread spread(1, 1, 2, 2000, 100);
   for (int i = 0; i < 450; ++i) {
     spread.step(kEndless);
@@ -164,15 +167,16 @@ TEST(Lanes, AnEpisodeThatIsTooLongGoesOnInAnotherShardWithEveryStepInOne) {
   }
   spread.ship();
   EXPECT_EQ(spread.committed(), (std::vector<std::uint64_t>{250, 200}));
-  EXPECT_EQ(spread.restarted, 2U) << "it stays while the other one is not behind";
-  EXPECT_EQ(spread.size(), 448U) << "what was left behind has an end, the episode has none";
+  EXPECT_EQ(spread.restarted, 2U)
+      << "the episode changes its shard only if the other shard has fewer steps";
+  EXPECT_EQ(spread.size(), 448U) << "the last steps of the open episode are no items yet";
   std::vector<std::uint64_t> numbers = spread.lines[0]->numbers();
   std::ranges::copy(spread.lines[1]->numbers(), std::back_inserter(numbers));
   std::ranges::sort(numbers);
   EXPECT_EQ(numbers, number_range(0, 448));
 }
 
-TEST(Lanes, AreLeftWhereASequenceBegins) {
+TEST(Lanes, AreChangedOnlyWhereASequenceBegins) {
   World world({.states = true});
   Options options = options_of(1000, 1);
   options.chunk_steps = 0;
@@ -180,18 +184,18 @@ TEST(Lanes, AreLeftWhereASequenceBegins) {
   StepPacker packer(world.schema(), options, 5, {.count = 2, .longest_run = 10});
   ReplayBuffer first(world.schema(), options);
   ReplayBuffer second(world.schema(), options);
-  ReplayShard ends[] = {ReplayShard(first), ReplayShard(second)};
+  ReplayShard shards[] = {ReplayShard(first), ReplayShard(second)};
   Writer writer = packer.writer();
   std::size_t appended = 0;
   world.append(writer, 60);
   for (std::size_t lane = 0; lane < 2; ++lane) {
-    appended += ends[lane].append(packer.take(lane).bytes()).steps;
+    appended += shards[lane].append(packer.take(lane).bytes()).steps;
   }
-  EXPECT_EQ(appended, 60U) << "none is skipped until the next sequence";
+  EXPECT_EQ(appended, 60U) << "no step is skipped until the next sequence begins";
   EXPECT_EQ(first.stats().committed_steps, 36U);
 }
 
-TEST(Lanes, HaveAWriterAndNumbersOfTheirOwn) {
+TEST(Lanes, HaveTheirOwnWriterIdsAndCounts) {
   Spread spread(1, 1, 2, 1000, 100);
   spread.step(1);
   spread.step(1);
@@ -224,22 +228,22 @@ TEST(Lanes, RefuseWhatIsNotAllowed) {
   }
 }
 
-TEST(Lanes, AnEnvironmentThatComesNoMoreLeavesNoOpenChunk) {
+TEST(Lanes, AnEnvironmentThatStopsLeavesNoOpenChunk) {
   NumberedBuffer shipped(options_of(1000, 2));
   StepPacker packer(shipped.schema, options_of(1000, 2), 5);
   ReplayShard shard(shipped.replay);
-  Writer leaves = packer.writer();
-  Writer stays = packer.writer();
-  shipped.append(leaves, 0, End::Terminated);
+  Writer stopping = packer.writer();
+  Writer going_on = packer.writer();
+  shipped.append(stopping, 0, End::Terminated);
   for (std::uint64_t i = 1; i <= 4 * kChunk + 1; ++i) {
     EXPECT_EQ(shipped.replay.stats().writers, i == 1 ? 0U : 2U) << "before step " << i;
-    shipped.append(stays, i, End::Terminated);
+    shipped.append(going_on, i, End::Terminated);
     (void)shard.append(packer.take().bytes());
   }
   EXPECT_EQ(shipped.replay.stats().writers, 1U);
 }
 
-TEST(Lanes, BetweenEpisodesAWritersPlaceIsForOthers) {
+TEST(Lanes, BetweenEpisodesTheShardsPlaceOfAWriterIsFreeForOthers) {
   Spread spread(4, 1, 2, 1000, 1000);
   for (std::size_t s = 0; s < 2; ++s) {  // Each shard has room for two of the four writers.
     spread.lines[s] = std::make_unique<NumberedBuffer>(options_of(500, 2));

@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
+TEST(ShardClient, SeveralBatchesMayBeUnderWayAndFinishInAnyOrder) {
   Shards shards(2);
   shards.append_to_each(10);
   shards.exchange_with_all();
@@ -36,7 +36,7 @@ TEST(ShardClient, SeveralBatchesAreUnderWayAndFinishInAnySequence) {
   }
 }
 
-TEST(ShardClient, APriorityThatIsTooLargeForALaterAlphaCostsNoOtherUpdateAndNoDraw) {
+TEST(ShardClient, APriorityTooLargeForALaterAlphaHindersNoOtherUpdateAndNoDraw) {
   Options options = shard_options();
   options.selectors = {Proportional{.alpha = 1.0F, .epsilon = 0.0F}};
   Shards shards(1, options);
@@ -58,7 +58,7 @@ TEST(ShardClient, APriorityThatIsTooLargeForALaterAlphaCostsNoOtherUpdateAndNoDr
   EXPECT_THROW(shards.update(heavy, -1.0F), std::invalid_argument);
 }
 
-TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
+TEST(ShardClient, RefusesDrawsThatWouldNeedAllShardsAtOnce) {
   Shards shards(2, shard_options());
   Batch batch = shards.make_batch(8);
   for (const Draws draws : {Draws::WithoutReplacement, Draws::Epoch}) {
@@ -66,14 +66,14 @@ TEST(ShardClient, RefusesDrawsThatConcernAllShards) {
   }
 }
 
-TEST(ShardClient, RefusesWhatIsNotThere) {
+TEST(ShardClient, RefusesToHaveNoShardsAndUnknownSelectorsAndEmptySchemas) {
   const Schema schema = NumberedBuffer(shard_options()).schema;
   EXPECT_THROW(ShardClient(schema, shard_options(), 0), std::invalid_argument);
   EXPECT_THROW(ShardClient(schema, shard_options(), 1, {.selector = 1}), std::invalid_argument);
   EXPECT_THROW(ShardClient(Schema(), shard_options(), 1), std::invalid_argument);
 }
 
-TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
+TEST(ShardClient, BatchesOfUniqueFramesHaveTheSameStacksInFewerBytes) {
   Options options = shard_options();
   options.window = Transitions{.n_step = 1, .frame_stack = 3};
   Shards shards(2, options);
@@ -105,7 +105,7 @@ TEST(ShardClient, TakesUniqueFramesWithTheStacksThatWholeOnesHave) {
   EXPECT_LT(answer_bytes(true), whole);
 }
 
-TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
+TEST(ShardClient, LeavesOutShardsWithoutWeightAndSaysWhenNoShardIsLeft) {
   Shards shards(2);
   shards.append_to_each(4);
   Batch batch = shards.make_batch(6);
@@ -128,7 +128,7 @@ TEST(ShardClient, LeavesOutAShardWithoutWeightAndSaysWhenNoneIsLeft) {
   shards.client->drop(*none);
 }
 
-TEST(ShardClient, SaysThatADrawTimedOutIfOnlyTheLimiterOfAShardRefusedIt) {
+TEST(ShardClient, SaysThatADrawTimedOutIfTheLimiterOfItsShardRefusedIt) {
   Options options = shard_options();
   options.rate_limiter = MinSize{30};
   Shards shards(1, options);
@@ -140,7 +140,7 @@ TEST(ShardClient, SaysThatADrawTimedOutIfOnlyTheLimiterOfAShardRefusedIt) {
       return waited.count() == 0;
     }
   } hook;
-  const auto exchanged = [&](auto&& exchange) {
+  const auto state_after = [&](auto&& exchange) {
     const auto ticket = shards.client->begin(batch, 0, 6);
     shards.client->answer(0, exchange(shards.client->request(0, 1h)).bytes());
     const ShardClient::State state = shards.client->state(*ticket);
@@ -148,24 +148,25 @@ TEST(ShardClient, SaysThatADrawTimedOutIfOnlyTheLimiterOfAShardRefusedIt) {
     return state;
   };
   ReplayShard& shard = *shards.shards[0];
-  EXPECT_EQ(exchanged([&](const Blob& one) { return shard.serve(one.bytes(), {}); }),
+  EXPECT_EQ(state_after([&](const Blob& request) { return shard.serve(request.bytes(), {}); }),
             ShardClient::State::TimedOut)
       << "the thread that serves does not wait";
-  EXPECT_EQ(exchanged([&](const Blob& one) { return shard.exchange(one.bytes(), {}, &hook); }),
-            ShardClient::State::TimedOut);
+  EXPECT_EQ(
+      state_after([&](const Blob& request) { return shard.exchange(request.bytes(), {}, &hook); }),
+      ShardClient::State::TimedOut);
   shards.append_to_each(10);
-  EXPECT_EQ(exchanged([&](const Blob& one) { return shard.serve(one.bytes(), {}); }),
+  EXPECT_EQ(state_after([&](const Blob& request) { return shard.serve(request.bytes(), {}); }),
             ShardClient::State::Ready);
 }
 
-TEST(ShardClient, MakesAgainWhatAShardHadGivenIfItIsLostBeforeTheBatchIsWhole) {
+TEST(ShardClient, DrawsTheItemsOfALostShardAgainFromOthersUntilTheBatchIsWhole) {
   Shards shards(3);
   shards.append_to_each(4);
   shards.exchange_with_all();
   Batch batch = shards.make_batch(12);
   const auto ticket = shards.client->begin(batch, 0, 12);
   shards.exchange_with(1);
-  // The client allots shard 0's items to shard 1, which is lost before it draws them.
+  // The client allots the items of shard 0 to shards 1 and 2; shard 1 is lost before it draws them.
   shards.client->lose(0);
   shards.client->lose(1);
   shards.exchange_with(2);
@@ -207,7 +208,7 @@ TEST(ShardClient, RefusesAForkedChild) {
   (void)shards.client->finish(*ticket);
 }
 
-TEST(ShardClient, RefusesAnswersToWhatWasGivenUp) {
+TEST(ShardClient, RefusesTheAnswerOfAShardThatWasLostMeanwhile) {
   Shards shards(1);
   shards.append(0, 1.0F);
   const Blob answer = shards.shards[0]->exchange(shards.client->request(0).bytes());
@@ -218,7 +219,7 @@ TEST(ShardClient, RefusesAnswersToWhatWasGivenUp) {
   EXPECT_TRUE(shards.client->totals(0).alive);
 }
 
-TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
+TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndSendsThemToALoadedOne) {
   Shards shards(2);
   shards.append(0, 1.0F);
   shards.append(0, 1.0F);
@@ -235,9 +236,9 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   EXPECT_EQ(update(), 0U);
   shards.client->lose(0);
   EXPECT_EQ(shards.client->totals(0).items, 0U);
-  EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued one";
+  EXPECT_EQ(shards.client->stale_updates(), 1U) << "the queued update";
   // The shard restarts with its steps, as from a checkpoint, and with the same key tag. The client
-  // has not noticed yet, so updates that it gets now still count.
+  // does not know yet, so it queues updates with the old incarnation, and the new one applies them.
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
   EXPECT_EQ(update(), 0U);
   shards.exchange_with(0);
@@ -251,8 +252,8 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   options.key_tag = 8;
   shards.lines[0] = std::make_unique<NumberedBuffer>(options);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 10);
-  // The client has not noticed yet, so its request is refused. Then it sends the update to the new
-  // buffer, which finds the key stale.
+  // The client does not know yet, so its request for the old incarnation is refused. Then it sends
+  // the update to the new buffer, which finds the key stale.
   EXPECT_EQ(update(), 0U);
   const Blob refused = shards.shards[0]->exchange(shards.client->request(0).bytes());
   EXPECT_FALSE(state_of(refused.bytes()).done);
@@ -265,7 +266,7 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndTakesThoseOfALoadedOne) {
   EXPECT_EQ(shards.client->stale_updates(), 2U);
 }
 
-TEST(ShardClient, LeavesAShardThatHasNotAnsweredToJudgeItsKeys) {
+TEST(ShardClient, SendsUpdatesToAShardThatHasNeverAnswered) {
   Shards shards(2);
   shards.append(0, 1.0F);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
@@ -281,23 +282,23 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
   }
   shards.exchange_with_all();
   const auto keys = shards.lines[0]->keys();
-  std::vector<ItemKey> given;
-  std::ranges::transform(keys, std::back_inserter(given),
-                         [](const auto& one) { return one.second; });
+  std::vector<ItemKey> key_list;
+  std::ranges::transform(keys, std::back_inserter(key_list),
+                         [](const auto& numbered) { return numbered.second; });
   const std::vector<std::uint32_t> of(3, 0U);
   const std::vector<std::uint64_t> incarnations(3, shards.shards[0]->incarnation());
   const std::vector<float> priorities(3, 2.0F);
-  EXPECT_EQ(shards.client->update(given, of, incarnations, priorities), 0U);
+  EXPECT_EQ(shards.client->update(key_list, of, incarnations, priorities), 0U);
   (void)shards.client->request(0);
   (void)shards.client->request(0);  // This request has no draws.
   EXPECT_EQ(shards.client->stale_updates(), 0U);
   shards.client->lose(0);
   EXPECT_EQ(shards.client->stale_updates(), 3U);
   shards.client->lose(0);
-  EXPECT_EQ(shards.client->stale_updates(), 3U) << "each once";
+  EXPECT_EQ(shards.client->stale_updates(), 3U) << "each update counts once";
 }
 
-TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) {
+TEST(ShardClient, SendsUpdatesUnderWayToTheNextIncarnationOfARestartedShard) {
   Shards shards(1);
   shards.append(0, 1.0F);
   shards.exchange_with(0);
@@ -314,10 +315,10 @@ TEST(ShardClient, QueuesUpdatesUnderWayForTheSuccessorOfAShardThatWasRestarted) 
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
   shards.exchange_with(0);
   EXPECT_EQ(shards.client->stale_updates(), 0U);
-  EXPECT_NEAR(shards.client->totals(0).total, 7.0, 1e-6) << "the last one counts";
+  EXPECT_NEAR(shards.client->totals(0).total, 7.0, 1e-6) << "the last update counts";
 }
 
-TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces) {
+TEST(ShardClient, AllotsNoItemsToAShardThatWasLostAfterItHadAnswered) {
   Shards shards(3);
   shards.append_to_each(4);
   shards.exchange_with_all();
@@ -336,17 +337,17 @@ TEST(ShardClient, AllotsNothingAgainToAShardThatIsLostAfterItHadFilledItsPlaces)
   }
 }
 
-TEST(ReplayShard, CountsKeysOfNoPlaceInItAsStale) {
+TEST(ReplayShard, CountsKeysBeyondItsSlotsAsStale) {
   Shards shards(1);
   shards.append(0, 1.0F);
   shards.exchange_with(0);
   const ItemKey key = shards.lines[0]->keys().begin()->second;
-  const auto update = [&](ItemKey one) {
-    EXPECT_EQ(shards.update(one, 3.0F), 0U);
+  const auto update = [&](ItemKey updated) {
+    EXPECT_EQ(shards.update(updated, 3.0F), 0U);
     shards.exchange_with(0);
     return shards.client->totals(0).stale_updates;
   };
-  // A key from another buffer, which has the same tag and more slots.
+  // Keys as of another buffer, which has the same tag and more slots.
   EXPECT_EQ(update(ItemKey::make(0xFFFFFFF0U, key.generation(), key.tag())), 1U);
   EXPECT_EQ(update(ItemKey::make(1U << 20U, key.generation(), key.tag())), 2U);
   EXPECT_EQ(update(key), 2U);

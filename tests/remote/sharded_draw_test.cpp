@@ -8,7 +8,9 @@
 namespace reprise::test {
 namespace {
 
-TEST(AllotCounts, AreWholeNumbersBesideTheExactOnesAndExactInTheMean) {
+/// The exact count of a shard is its share of n, which need not be a whole number. The mean is over
+/// all random offsets of the allotment.
+TEST(AllotCounts, AreTheExactCountsRoundedUpOrDownAndExactInTheMean) {
   Rng random(2);
   for (int i = 0; i < 200; ++i) {
     std::vector<double> shares(1 + random.next() % 6);
@@ -41,8 +43,9 @@ TEST(AllotCounts, AreWholeNumbersBesideTheExactOnesAndExactInTheMean) {
 }
 
 /// Draws from four shards of very unequal totals, while steps are appended and priorities change.
-/// The client gets the shards' new totals only after every `lag`-th batch. With `losses`, shards
-/// are lost during draws.
+/// Expects each item as often as its probability says, and the reported probabilities to be exact.
+/// The client gets the shards' new totals only after every `lag`-th batch, or after every batch if
+/// `lag` is 0. With `losses`, shards are lost during draws.
 void expect_exact_draws(std::size_t lag, bool losses) {
   Shards shards(4);
   Rng random(17 + lag);
@@ -55,8 +58,8 @@ void expect_exact_draws(std::size_t lag, bool losses) {
   shards.exchange_with_all();
   constexpr std::size_t kBatch = 500;
   DrawCounts counts;
-  double estimate = 0.0;
-  double squares = 0.0;
+  double sum_of_errors = 0.0;
+  double sum_of_squares = 0.0;
   const std::size_t batches = scaled(2400, 200);
   Batch batch = shards.make_batch(kBatch);
   for (std::size_t b = 0; b < batches; ++b) {
@@ -104,6 +107,7 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     }
     const ShardClient::Origins origins = shards.client->finish(*ticket);
     counts.count(shards.numbers(batch));
+    // Items by importance sampling: the mean of weight / P estimates the sum of all weights.
     double sum_of_weights = 0.0;
     double batch_estimate = 0.0;
     for (std::size_t i = 0; i < kBatch; ++i) {
@@ -120,15 +124,14 @@ void expect_exact_draws(std::size_t lag, bool losses) {
     for (std::size_t s = 0; s < 4; ++s) {
       sum_of_weights += known[s] > 0.0 ? shards.total(s) : 0.0;
     }
-    const double off = batch_estimate / sum_of_weights - 1.0;
-    estimate += off;
-    squares += off * off;
-    // The client has no totals with these new priorities yet.
+    const double relative_error = batch_estimate / sum_of_weights - 1.0;
+    sum_of_errors += relative_error;
+    sum_of_squares += relative_error * relative_error;
     if (b % 3 == 0) {
       std::array<float, 16> priorities{};
       for (std::size_t i = 0; i < priorities.size(); ++i) {
         float& weight = shards.weight_of(shards.numbers(batch)[i]);
-        // If a key repeats, its last update counts.
+        // A key may repeat in the batch. Its last update counts, here as in the shard.
         weight = priorities[i] = static_cast<float>(std::pow(20.0, origins.shards[i])) *
                                  static_cast<float>(1 + random.next() % 8);
       }
@@ -136,12 +139,11 @@ void expect_exact_draws(std::size_t lag, bool losses) {
                                       std::span(origins.incarnations).first(16), priorities),
                 0U);
     }
-    // A request carries updates, and its answer carries totals. Without requests the client's
-    // totals get old.
+    // A request carries updates, and its answer carries the shard's new totals.
     if (losses || lag == 0 || b % lag == 0) {
       shards.exchange_with_all();
     }
-    // Updates reach the shards before the next batch, but the client gets no answers.
+    // With a lag, updates reach the shards before the next batch, but the client gets no answers.
     for (std::size_t s = 0; s < 4; ++s) {
       if (lag != 0) {
         const Blob request = shards.client->request(s);
@@ -153,23 +155,24 @@ void expect_exact_draws(std::size_t lag, bool losses) {
   testing::Test::RecordProperty("z", std::to_string(z));
   EXPECT_LT(std::abs(z), 5.0) << "of " << kBatch * batches << " draws";
   const auto count = static_cast<double>(batches);
-  const double deviation = std::sqrt(std::max(squares / count, 1e-24) / count);
-  EXPECT_LT(std::abs(estimate / count), 5.0 * deviation) << "the mean of f / (n P) is the sum of f";
+  const double deviation = std::sqrt(std::max(sum_of_squares / count, 1e-24) / count);
+  EXPECT_LT(std::abs(sum_of_errors / count), 5.0 * deviation)
+      << "the estimates of the sum of weights are biased";
 }
 
 TEST(ShardedDraws, AreExactWhileStepsAreAppendedAndPrioritiesChange) {
-  expect_exact_draws(0, false);
+  expect_exact_draws(/*lag=*/0, /*losses=*/false);
 }
 
-TEST(ShardedDraws, ReportWhatTheyWereDrawnWithWhenTotalsLag) {
-  expect_exact_draws(20, false);
+TEST(ShardedDraws, ReportTheirTrueProbabilitiesWhenTheClientsTotalsAreOld) {
+  expect_exact_draws(/*lag=*/20, /*losses=*/false);
 }
 
 TEST(ShardedDraws, AreExactWhileShardsAreLostAndComeBack) {
-  expect_exact_draws(0, true);
+  expect_exact_draws(/*lag=*/0, /*losses=*/true);
 }
 
-TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
+TEST(ShardedDraws, NormaliseWeightsOverAllShardsAsASamplerDoes) {
   Shards shards(3);
   for (std::size_t s = 0; s < 3; ++s) {
     for (int i = 0; i < 10; ++i) {
@@ -190,6 +193,8 @@ TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
     const auto p = batch.probabilities().subspan(4);
     const double lowest_drawn = *std::min_element(p.begin(), p.end());
     for (std::size_t i = 0; i < 16; ++i) {
+      // The probability whose weight is 1: the lowest drawn, that of the lowest priority 1 in the
+      // buffer, or 1 / N for the 30 items.
       const double reference = normalise == Normalise::ByBatch    ? lowest_drawn
                                : normalise == Normalise::ByBuffer ? 1.0 / total
                                                                   : 1.0 / 30.0;
@@ -199,7 +204,7 @@ TEST(ShardedDraws, WeighOverTheWholeBatchAsASamplerDoes) {
   }
 }
 
-TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
+TEST(ShardedDraws, HaveTheNStepAndTheDiscountOfTheCall) {
   Options options = shard_options();
   options.window = Transitions{.n_step = 3, .discount = 0.5F};
   Shards shards(2, options);
@@ -211,16 +216,16 @@ TEST(ShardedDraws, HaveTheTargetsOfTheCall) {
   const auto ticket = shards.client->begin(batch, 0, 16, {.n_step = 1, .discount = 0.25F});
   shards.exchange_with_all();
   (void)shards.client->finish(*ticket);
-  const NumberedBuffer& like = *shards.lines[0];
+  const NumberedBuffer& line = *shards.lines[0];
   for (std::size_t i = 0; i < 16; ++i) {
-    EXPECT_EQ(batch.returns(like.reward)[i], batch.now(like.reward)[i]);
+    EXPECT_EQ(batch.returns(line.reward)[i], batch.now(line.reward)[i]);
     EXPECT_EQ(batch.discounts()[i], 0.25F);
     EXPECT_EQ(batch.lengths()[i], 1U);
   }
   EXPECT_THROW((void)shards.client->begin(batch, 0, 16, {.n_step = 4}), std::invalid_argument);
 }
 
-TEST(ShardedDraws, DifferBetweenShardsOfTheSameStepsWithoutASeed) {
+TEST(ShardedDraws, DifferBetweenTwoShardsOfTheSameStepsIfNoSeedIsGiven) {
   NumberedBuffer line(shard_options());
   line.append_many(0, 200);
   std::vector<std::unique_ptr<ReplayShard>> shards;

@@ -8,7 +8,7 @@ namespace {
 constexpr SampleToInsertRatio kRatio{
     .samples_per_insert = 4.0, .min_size = 100, .error_buffer = 200.0};
 
-TEST(ShardedLimiter, RefusesAQueueAndBatchesThatNeverPass) {
+TEST(ShardedLimiter, RefusesAQueueAndBatchesThatCouldNeverBeAdmitted) {
   EXPECT_THROW(ShardedLimiter(Queue{.size = 4}, 100, 4), std::invalid_argument);
   ShardedLimiter limiter(kRatio, 10'000, 4);
   EXPECT_THROW((void)limiter.admit(100'000), std::invalid_argument);
@@ -17,48 +17,50 @@ TEST(ShardedLimiter, RefusesAQueueAndBatchesThatNeverPass) {
 
 TEST(ShardedLimiter, WithoutARatioHoldsNoWriter) {
   ShardedLimiter limiter(MinSize{.items = 10}, 10'000, 4);
-  EXPECT_GT(limiter.credit(), 1U << 20U);
+  EXPECT_GT(limiter.credit(), 1U << 20U) << "without a limit";
   EXPECT_FALSE(limiter.admit(5)) << "10 items are missing";
   limiter.set_items(0, 4);
   limiter.set_items(2, 6);
   EXPECT_TRUE(limiter.admit(5));
 }
 
-/// Nine tenths of the steps are appended to one shard. The ratio of the summed counts must stay
-/// within its bound, and nothing may wait for ever.
-TEST(ShardedLimiter, HoldsTheRatioOfTheSumsWithUnequalShards) {
+/// Nine tenths of the steps are appended to one shard. The balance of all shards' steps and samples
+/// must stay within its bound, and writers and learner must not wait for each other for ever.
+TEST(ShardedLimiter, HoldsTheRatioOverAllShardsIfTheShardsAreUnequal) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   Rng random(3);
   std::array<std::uint64_t, 3> items{};
   std::array<std::size_t, 4> credit{};
   double inserted = 0.0;
   double sampled = 0.0;
-  std::size_t block = 0;
-  int idle = 0;
+  std::size_t largest_credit = 0;
+  int refusals = 0;  // Calls since the last step or batch.
   for (std::size_t i = 0; i < scaled(200'000, 20'000); ++i) {
-    bool moved = false;
+    bool admitted = false;
     if (random.next() % 2 == 0) {
       std::size_t& own = credit[random.next() % credit.size()];
       if (own == 0) {
         own = limiter.credit();
-        block = std::max(block, own);
+        largest_credit = std::max(largest_credit, own);
       }
       if (own != 0) {
         --own;
         inserted += 1.0;
         const std::size_t shard = random.next() % 10 == 0 ? 1 + random.next() % 2 : 0;
         limiter.set_items(shard, ++items[shard]);
-        moved = true;
+        admitted = true;
       }
     } else if (limiter.admit(32)) {
       sampled += 32.0;
-      moved = true;
+      admitted = true;
     }
-    idle = moved ? 0 : idle + 1;
-    ASSERT_LT(idle, 200) << "writers and learner wait for each other";
+    refusals = admitted ? 0 : refusals + 1;
+    ASSERT_LT(refusals, 200) << "writers and learner wait for each other";
     const double balance =
         sampled - kRatio.samples_per_insert * (inserted - static_cast<double>(kRatio.min_size));
-    const double slack = kRatio.samples_per_insert * static_cast<double>(credit.size() * block);
+    // Each of the writers may hold credit that the limiter counts as inserted.
+    const double slack =
+        kRatio.samples_per_insert * static_cast<double>(credit.size() * largest_credit);
     if (inserted > static_cast<double>(kRatio.min_size)) {
       ASSERT_LE(balance, kRatio.error_buffer + slack);
       ASSERT_GE(balance, -kRatio.error_buffer - slack);
@@ -67,16 +69,15 @@ TEST(ShardedLimiter, HoldsTheRatioOfTheSumsWithUnequalShards) {
   EXPECT_GT(sampled, 0.0);
 }
 
-TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
+TEST(ShardedLimiter, AdmitsStepsAndBatchesAgainAfterAShardIsLostAtEitherBound) {
   for (const bool samples_ahead : {false, true}) {
     ShardedLimiter limiter(kRatio, 100'000, 4);
     std::uint64_t items = 0;
-    std::size_t last = 0;
     const auto insert = [&] {
-      last = limiter.credit();
-      items += last;
+      const std::size_t credit = limiter.credit();
+      items += credit;
       limiter.set_items(0, items);
-      return last != 0;
+      return credit != 0;
     };
     while (insert()) {
     }
@@ -85,7 +86,7 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
       }
     }
     EXPECT_NE(limiter.admit(16), samples_ahead);
-    // The shard with all items is lost. Writers are let through until there are enough items again.
+    // The shard with all items is lost. The limiter admits steps until there are enough.
     limiter.set_items(0, 0);
     EXPECT_FALSE(limiter.admit(16));
     for (items = 0; items < kRatio.min_size;) {
@@ -102,9 +103,9 @@ TEST(ShardedLimiter, GoesOnWhenAShardDiesAtEitherBound) {
   }
 }
 
-TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
+TEST(ShardedLimiter, AdmitsWholeShipmentsWithinTheBoundOfSingleSteps) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
-  limiter.restore(1000, 3600);  // With these counts the ratio is balanced.
+  limiter.restore(1000, 3600);  // These counts balance: 3600 = 4 * (1000 - 100).
   limiter.set_items(0, 1000);
   EXPECT_EQ(limiter.balance().ahead, 0.0);
   EXPECT_THROW((void)limiter.insert(51), std::invalid_argument);
@@ -112,6 +113,8 @@ TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
   while (limiter.insert(7)) {
     inserted += 7;
   }
+  // 50 inserts, worth 4 samples each, reach the bound of -200. The limiter books inserts in blocks,
+  // so it may refuse earlier.
   EXPECT_GE(inserted, 40U);
   EXPECT_LE(inserted, 50U);
   EXPECT_GE(limiter.inserts(), 1000 + inserted);
@@ -123,7 +126,7 @@ TEST(ShardedLimiter, LetsWholeShipmentsInWithinTheSameBound) {
   EXPECT_EQ(limiter.samples(), 3632U);
 }
 
-TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
+TEST(ShardedLimiter, DoesNotCountReturnedCreditAndReturnedBatches) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   limiter.set_items(0, 1000);
   while (limiter.credit() != 0) {
@@ -138,7 +141,7 @@ TEST(ShardedLimiter, CountsCreditAndBatchesThatComeBackAsNeverGiven) {
   EXPECT_EQ(limiter.balance().ahead, before);
 }
 
-TEST(ShardedLimiter, RefusesCountsBelowZeroAndBeyondItsBits) {
+TEST(ShardedLimiter, RefusesCountsBelowZeroAndAboveTheLargestThatItCanHold) {
   ShardedLimiter limiter(kRatio, 100'000, 4);
   EXPECT_THROW(limiter.return_credit(1), std::invalid_argument);
   EXPECT_THROW(limiter.return_samples(1), std::invalid_argument);

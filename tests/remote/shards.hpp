@@ -13,7 +13,8 @@ inline Options shard_options(std::size_t capacity = 512) {
                       .shards = 2};
 }
 
-/// Shards whose steps have numbers that no other shard has, and the weight of each step.
+/// Shards with a client that draws from them. Step i of shard s has the number s * kNumbersPerShard
+/// + i, and its expected weight is `weights[s][i]`.
 class Shards {
  public:
   static constexpr std::uint64_t kNumbersPerShard = 1'000'000;
@@ -48,7 +49,7 @@ class Shards {
     return weights[number / kNumbersPerShard][number % kNumbersPerShard];
   }
 
-  /// Gives an item of shard 0 this priority, through the client.
+  /// Updates an item of shard 0 through the client. Returns the number of stale updates.
   std::size_t update(ItemKey key, float priority) {
     constexpr std::uint32_t kShard = 0;
     const std::uint64_t incarnation = shards[0]->incarnation();

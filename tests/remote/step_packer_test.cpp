@@ -16,7 +16,7 @@ Options options_of(std::size_t max_writers = 4) {
 using Items =
     std::map<std::uint64_t, std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, double>>;
 
-/// Each item by its action: its first and its next observation, its number of steps, and its
+/// For each item, by its action: the first and the next observation, the number of steps, and the
 /// probability.
 Items items_of(NumberedBuffer& line) {
   Items items;
@@ -47,7 +47,7 @@ struct PackedBufferPair {
 
 class PackerOf : public testing::TestWithParam<AutoReset> {};
 
-TEST_P(PackerOf, VectorWritersTakesWhatThoseOfABufferTake) {
+TEST_P(PackerOf, VectorWritersAppendTheSameItemsAsVectorWritersOfABuffer) {
   PackedBufferPair both;
   VectorWriter writers[] = {VectorWriter(both.direct.replay, 2, {}, GetParam()),
                             both.packer->vector_writer(2, GetParam())};
@@ -62,13 +62,14 @@ TEST_P(PackerOf, VectorWritersTakesWhatThoseOfABufferTake) {
     const std::vector<AnyValue> values = {{AnyField(both.direct.action), false, bytes(seen)},
                                           {AnyField(both.direct.reward), false, bytes(rewards)},
                                           {AnyField(both.direct.id), true, bytes(next)}};
-    for (VectorWriter& one : writers) {
+    for (VectorWriter& writer : writers) {
       if (i == 0 || GetParam() == AutoReset::Disabled) {
-        one.begin(first);
+        writer.begin(first);
       }
-      const bool apart = GetParam() == AutoReset::SameStep;
-      ASSERT_EQ(one.append(ends, values, apart ? std::span(first) : std::span<const AnyValue>()),
-                CommitStatus::Committed);
+      const bool has_resets = GetParam() == AutoReset::SameStep;
+      ASSERT_EQ(
+          writer.append(ends, values, has_resets ? std::span(first) : std::span<const AnyValue>()),
+          CommitStatus::Committed);
     }
     if (i % 5 == 4) {
       (void)both.ship();
@@ -81,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(AutoResets, PackerOf,
                          testing::Values(AutoReset::SameStep, AutoReset::NextStep,
                                          AutoReset::Disabled));
 
-TEST(StepPacker, TakesEpisodesAndLooseTransitionsAsABufferDoes) {
+TEST(StepPacker, AppendsWholeEpisodesAndSingleTransitionsAsABufferDoes) {
   PackedBufferPair both;
   Writer writers[] = {both.direct.replay.writer(), both.packer->writer()};
   const NumberedBuffer& line = both.direct;
@@ -97,7 +98,7 @@ TEST(StepPacker, TakesEpisodesAndLooseTransitionsAsABufferDoes) {
     std::size_t taken = 0;
     ASSERT_EQ(writer.add_episode(5, End::Terminated, episode, taken, priorities),
               CommitStatus::Committed);
-    // After step 22 a new episode begins.
+    // Observation 40 does not continue step 22, so a new episode begins there.
     for (const std::uint64_t i : {20U, 21U, 22U, 40U, 41U}) {
       ASSERT_EQ(
           writer.add_transition(i == 41 ? End::Truncated : End::Continue, now(line.id, i),
@@ -110,10 +111,10 @@ TEST(StepPacker, TakesEpisodesAndLooseTransitionsAsABufferDoes) {
   both.expect_same_items();
 }
 
-TEST(StepPacker, RefusesWhatABufferRefusesAndTakesNothingOfIt) {
+TEST(StepPacker, RefusesTheCallsThatABufferRefusesAndPacksNothing) {
   PackedBufferPair both;
   Writer writer = both.packer->writer();
-  const std::vector<float> two(2, 1.0F);
+  const std::vector<float> too_many(2, 1.0F);
   EXPECT_THROW(writer.commit(), std::logic_error) << "outside an episode";
   writer.begin_episode();
   writer.now(both.shipped.id) = 1;
@@ -121,7 +122,7 @@ TEST(StepPacker, RefusesWhatABufferRefusesAndTakesNothingOfIt) {
   writer.now(both.shipped.reward) = 0.0F;
   EXPECT_THROW(writer.commit(), std::logic_error) << "the action is unwritten";
   writer.now(both.shipped.action) = 1;
-  EXPECT_THROW(writer.commit(End::Continue, two), std::invalid_argument);
+  EXPECT_THROW(writer.commit(End::Continue, too_many), std::invalid_argument);
   EXPECT_TRUE(both.packer->empty());
   EXPECT_EQ(both.packer->steps(), 0U);
   EXPECT_EQ(writer.commit(), CommitStatus::Committed);
@@ -134,24 +135,25 @@ TEST(StepPacker, RefusesWhatABufferRefusesAndTakesNothingOfIt) {
   EXPECT_THROW(StepPacker(both.shipped.schema, wrong), std::invalid_argument);
 }
 
-TEST(StepPacker, HasSoManyWritersAsTheShardsMayHave) {
+TEST(StepPacker, HasAsManyWritersAsTheShardsMayHave) {
   PackedBufferPair both;
   std::vector<Writer> writers;
   for (int w = 0; w < 3; ++w) {
     writers.push_back(both.packer->writer());
   }
   EXPECT_THROW((void)both.packer->vector_writer(2), std::runtime_error);
-  // The writer that was made for the refused vector writer is gone.
+  // The refused vector writer has given back its first writer.
   writers.push_back(both.packer->writer());
   EXPECT_THROW((void)both.packer->writer(), std::runtime_error);
   for (std::size_t w = 0; w < 4; ++w) {
     both.shipped.append(writers[w], w, End::Terminated);
   }
   EXPECT_EQ(both.ship().steps, 4U);
-  EXPECT_EQ(both.shipped.replay.stats().writers, 4U) << "each has an environment of its own there";
+  EXPECT_EQ(both.shipped.replay.stats().writers, 4U)
+      << "each writer of the packer has its own there";
 }
 
-TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
+TEST(StepPacker, EndsTheEpisodeOfADestroyedWriterBeforeANewWriterTakesItsPlace) {
   PackedBufferPair both;
   std::optional<Writer> writer(both.packer->writer());
   both.shipped.append_many(*writer, 0, 4);
@@ -164,11 +166,11 @@ TEST(StepPacker, EndsTheEpisodeOfAWriterThatIsGoneBeforeItsPlaceIsAnothers) {
   // This shipment, with the end of the first episode and steps of the second, is lost.
   const Blob lost = both.packer->take();
   both.shipped.append_many(*writer, 104, 4);
-  EXPECT_EQ(both.ship().restarted, 1U) << "it is not the episode that is under way there";
+  EXPECT_EQ(both.ship().restarted, 1U) << "the shard still had the first episode";
   EXPECT_EQ(both.shipped.numbers(), (std::vector<std::uint64_t>{0, 1, 2, 3, 104, 105}));
 }
 
-TEST(StepPacker, ThatIsGoneClosesItsWriters) {
+TEST(StepPacker, ThatIsDestroyedClosesItsWriters) {
   PackedBufferPair both;
   Writer writer = both.packer->writer();
   both.shipped.append_many(writer, 0, 3);
@@ -179,7 +181,7 @@ TEST(StepPacker, ThatIsGoneClosesItsWriters) {
   moved = StepPacker(both.shipped.schema, options_of());
   EXPECT_EQ(both.shipped.append(writer, 4), CommitStatus::Closed);
   EXPECT_EQ(moved.steps(), 0U);
-  writer.begin_episode();  // The call is allowed, as for a writer whose buffer is closed.
+  writer.begin_episode();  // Must not throw, as for a writer whose buffer is closed.
 }
 
 TEST(StepPacker, RefusesAForkedChild) {
