@@ -25,11 +25,13 @@ ByteVector compressible_bytes(Rng& rng, std::size_t n) {
 }
 
 const Contents& ContentsGenerator::next() {
+  constexpr double kEvictChance = 0.2;  // Of a closed chunk.
+  constexpr double kCloseChance = 0.2;  // Of a chunk that is not full.
   for (std::uint32_t i = 0; i < chunks_; ++i) {
     ChunkContents& chunk = contents_.chunks[i];
     chunk.id.index = i;
     if (chunk.id.closed) {
-      if (!rng_.chance(0.2)) {
+      if (!rng_.chance(kEvictChance)) {
         continue;
       }
       chunk = {{i, chunk.id.generation + 1, 0, false}, {}};
@@ -38,7 +40,7 @@ const Contents& ContentsGenerator::next() {
     const ByteVector rows = bytes(more * row_bytes_);
     chunk.bytes.insert(chunk.bytes.end(), rows.begin(), rows.end());
     chunk.id.rows += more;
-    chunk.id.closed = chunk.id.rows == rows_per_chunk_ || rng_.chance(0.2);
+    chunk.id.closed = chunk.id.rows == rows_per_chunk_ || rng_.chance(kCloseChance);
   }
   contents_.states["counters"] = random_bytes(rng_, 16);
   contents_.states["priorities"] = bytes(rng_.below(40));
@@ -54,6 +56,7 @@ Saved save(record::FileSystem& file_system, const std::string& directory, const 
   for (const auto& [index, chunk] : contents.chunks) {
     if (!saver.reuse_chunk(chunk.id)) {
       const Bytes bytes(chunk.bytes);
+      // An empty part between the two halves must change nothing.
       const std::size_t half = bytes.size() / 2;
       saver.write_chunk(chunk.id, std::array{bytes.first(half), Bytes(), bytes.subspan(half)});
     }
@@ -83,12 +86,14 @@ Contents read_all(const checkpoint::Snapshot& snapshot) {
 
 Loaded load(record::FileSystem& file_system, const std::string& directory, std::uint64_t before) {
   Loaded loaded;
-  const checkpoint::Snapshot snapshot = checkpoint::open_latest(
-      file_system, directory, {}, &loaded.skipped, [&](const checkpoint::Snapshot& opened) {
-        if (opened.id().number >= before) {
-          throw CheckpointError(CheckpointError::Kind::Damaged, "too new", directory);
-        }
-      });
+  // A checkpoint that this check calls damaged is skipped, and an older one is opened.
+  const auto refuse_too_new = [&](const checkpoint::Snapshot& opened) {
+    if (opened.id().number >= before) {
+      throw CheckpointError(CheckpointError::Kind::Damaged, "too new", directory);
+    }
+  };
+  const checkpoint::Snapshot snapshot =
+      checkpoint::open_latest(file_system, directory, {}, &loaded.skipped, refuse_too_new);
   loaded.id = snapshot.id();
   loaded.contents = read_all(snapshot);
   return loaded;

@@ -28,8 +28,8 @@ struct Contents {
   friend bool operator==(const Contents&, const Contents&) = default;
 };
 
-/// Imitates a buffer between two saves: each call of `next` fills open chunks, closes them, evicts
-/// closed ones and changes the states.
+/// Imitates a buffer that is saved again and again: each call of `next` adds rows to open chunks,
+/// closes some chunks, replaces some closed chunks by new generations and changes the states.
 class ContentsGenerator {
  public:
   ContentsGenerator(std::uint64_t seed, std::uint32_t chunks, std::size_t row_bytes = 8,
@@ -56,7 +56,8 @@ struct Saved {
   checkpoint::ManifestId id;
 };
 
-/// Makes one complete save, which writes each chunk in two parts.
+/// Makes one complete save. It writes each chunk in two parts, and may share files with the
+/// checkpoint `base`. A data file is full at `full_bytes` bytes.
 Saved save(record::FileSystem& file_system, const std::string& directory, const Contents& contents,
            const SaveOptions& options = {}, std::optional<checkpoint::ManifestId> base = {},
            std::uint64_t full_bytes = checkpoint::Segments::kFullBytes);
@@ -64,7 +65,7 @@ Saved save(record::FileSystem& file_system, const std::string& directory, const 
 struct Loaded {
   checkpoint::ManifestId id;
   Contents contents;
-  std::vector<SkippedCheckpoint> skipped;
+  std::vector<SkippedCheckpoint> skipped;  ///< Newer checkpoints that could not be loaded.
 };
 
 /// Loads the newest complete checkpoint with a number below `before`.

@@ -6,7 +6,7 @@
 
 namespace reprise::test {
 
-/// The contents of a checkpoint. A test changes them and writes them again with correct checksums.
+/// The contents of a checkpoint, which a test changes and writes again, with correct checksums.
 struct CopiedCheckpoint {
   using Contents = std::vector<std::byte>;
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kSectorBytes = 512;
 
-/// Copies bytes `from` to `to` of a write into a file. If the file grows, `filler` fills the gap.
+/// Copies the bytes [from, to) of a write into a file. A gap behind the old end gets `filler`.
 void write_part(std::vector<std::byte>& file, const Operation& write, std::size_t from,
                 std::size_t to, std::byte filler) {
   if (from >= to) {
@@ -21,46 +21,49 @@ void write_part(std::vector<std::byte>& file, const Operation& write, std::size_
             file.begin() + static_cast<std::ptrdiff_t>(write.offset + from));
 }
 
+/// The state of a disk while operations happen, which remembers what has not been synced.
 class Disk {
  public:
   Disk(Unsynced unsynced, Rng& rng) : unsynced_(unsynced), rng_(rng) {}
 
+  /// Syncs reach the disk at once. Writes, and changes of names, wait for their sync.
   void apply_operation(const Operation& operation) {
     switch (operation.kind) {
       case Operation::Kind::Write:
-        writes_[operation.file].push_back(&operation);
+        unsynced_writes_[operation.file].push_back(&operation);
         break;
       case Operation::Kind::SyncFile:
-        for (const Operation* const write : writes_[operation.file]) {
+        for (const Operation* const write : unsynced_writes_[operation.file]) {
           write_part(contents_[operation.file], *write, 0, write->bytes.size(), std::byte{0});
         }
-        writes_[operation.file].clear();
+        unsynced_writes_[operation.file].clear();
         break;
       case Operation::Kind::Create:
       case Operation::Kind::Rename:
       case Operation::Kind::Remove:
-        changes_.push_back(&operation);
+        unsynced_changes_.push_back(&operation);
         break;
       case Operation::Kind::SyncDirectory:
-        for (const Operation* const change : changes_) {
-          apply(*change);
+        for (const Operation* const change : unsynced_changes_) {
+          apply_name_change(*change);
         }
-        changes_.clear();
+        unsynced_changes_.clear();
         break;
       case Operation::Kind::Mark:
         break;
     }
   }
 
+  /// The files after a power failure at this moment. May be called once.
   MemoryFiles crash() {
-    for (const Operation* const change : changes_) {
+    for (const Operation* const change : unsynced_changes_) {
       if (reaches_disk()) {
-        apply(*change);
+        apply_name_change(*change);
       }
     }
-    for (const auto& [file, writes] : writes_) {
+    for (const auto& [file, writes] : unsynced_writes_) {
       for (const Operation* const write : writes) {
-        apply_partly(contents_[file], *write);
+        apply_unsynced_write(contents_[file], *write);
       }
     }
     MemoryFiles files;
@@ -71,15 +74,17 @@ class Disk {
   }
 
  private:
+  /// Whether an operation that was not synced has reached the disk in full.
   bool reaches_disk() {
     return unsynced_ == Unsynced::All || (unsynced_ == Unsynced::AtRandom && rng_.chance(0.5));
   }
 
-  void apply(const Operation& change) {
+  void apply_name_change(const Operation& change) {
     if (change.kind == Operation::Kind::Remove) {
-      const auto found = names_.find(change.name);
-      if (found != names_.end() && found->second == change.file) {
-        names_.erase(found);
+      // If an earlier rename or removal was lost, the name may be that of another file.
+      const auto named = names_.find(change.name);
+      if (named != names_.end() && named->second == change.file) {
+        names_.erase(named);
       }
     } else if (change.kind == Operation::Kind::Create) {
       names_[change.name] = change.file;
@@ -89,7 +94,9 @@ class Disk {
     }
   }
 
-  void apply_partly(std::vector<std::byte>& file, const Operation& write) {
+  /// Applies a write that was not synced: in full or not at all, or, if chance decides, up to some
+  /// byte, or some of its sectors.
+  void apply_unsynced_write(std::vector<std::byte>& file, const Operation& write) {
     const std::size_t size = write.bytes.size();
     const std::byte filler = rng_.chance(0.5) ? std::byte{0} : static_cast<std::byte>(rng_.next());
     if (unsynced_ != Unsynced::AtRandom || rng_.chance(0.5)) {
@@ -116,11 +123,11 @@ class Disk {
 
   const Unsynced unsynced_;
   Rng& rng_;
-  std::map<std::uint64_t, std::vector<std::byte>>
-      contents_;  ///< Contents that are on the disk, by the number of the file.
-  std::map<std::uint64_t, std::vector<const Operation*>> writes_;
-  std::map<std::string, std::uint64_t> names_;
-  std::vector<const Operation*> changes_;
+  // Files are named by their number.
+  std::map<std::uint64_t, std::vector<std::byte>> contents_;  ///< What is on the disk.
+  std::map<std::uint64_t, std::vector<const Operation*>> unsynced_writes_;
+  std::map<std::string, std::uint64_t> names_;      ///< The directory on the disk.
+  std::vector<const Operation*> unsynced_changes_;  ///< Of names in the directory.
 };
 
 }  // namespace

@@ -5,14 +5,13 @@
 
 namespace reprise::test {
 
-/// Which operations after the last sync have reached the disk.
+/// Which of the operations that were not synced have reached the disk.
 enum class Unsynced { None, All, AtRandom };
 
-/// The files that a machine may find after a power failure: everything that was synced before, and
-/// the rest according to `unsynced`. If that is AtRandom, each creation, change or removal of a
-/// name has happened or not, and each write has happened in full, not at all, or in part: some
-/// sectors, or all up to some byte. If a later write made the file longer, missing bytes are zeros
-/// or garbage.
+/// The files that a machine may find after a power failure: all that was synced, and of the other
+/// operations those that `unsynced` says. With AtRandom, chance decides whether a name was created,
+/// changed or removed, and whether a write reached the disk in full, not at all, up to some byte,
+/// or in some of its sectors. Bytes that are missing before a later write are zeros or garbage.
 MemoryFiles files_after_crash(std::span<const Operation> operations, Unsynced unsynced, Rng& rng);
 
 }  // namespace reprise::test

@@ -16,7 +16,7 @@ using test::Operation;
 using test::save;
 using test::Unsynced;
 
-/// One or two chunks fill a data file of this size, so some saves need several.
+/// One or two chunks fill a data file of this size, so some saves write several files.
 constexpr std::uint64_t kFullBytes = 2000;
 
 /// The operations of several saves, with a mark after each completed save, and the contents that
@@ -27,7 +27,7 @@ struct SaveHistory {
 };
 
 SaveHistory run_saves(std::uint64_t seed, std::size_t keep, int level, int saves) {
-  SaveHistory life;
+  SaveHistory history;
   MemoryFileSystem system;
   // With rows of 300 bytes, blocks have several sectors.
   ContentsGenerator maker(seed, 6, 300);
@@ -38,14 +38,14 @@ SaveHistory run_saves(std::uint64_t seed, std::size_t keep, int level, int saves
              base, kFullBytes);
     base = saved.id;
     system.mark(saved.result.manifest);
-    life.contents.push_back(maker.now());
+    history.contents.push_back(maker.now());
   }
-  life.operations = system.operations();
-  return life;
+  history.operations = system.operations();
+  return history;
 }
 
-/// The number of the last save that was completed within these operations.
-std::uint64_t acknowledged(std::span<const Operation> operations) {
+/// The number of the last save that was completed within these operations; 0 if none was.
+std::uint64_t last_completed(std::span<const Operation> operations) {
   std::uint64_t number = 0;
   for (const Operation& operation : operations) {
     number = operation.kind == Operation::Kind::Mark ? operation.file : number;
@@ -53,9 +53,9 @@ std::uint64_t acknowledged(std::span<const Operation> operations) {
   return number;
 }
 
-/// Loads what a crash left and compares it with the last completed save or a later one. With
-/// `then_save`, saves again afterwards.
-testing::AssertionResult survives(const SaveHistory& life, std::uint64_t acknowledged,
+/// Succeeds if the files that a crash left hold checkpoint `completed`, which was completed before
+/// the crash, or the next checkpoint. With `then_save`, the next save must work as well.
+testing::AssertionResult survives(const SaveHistory& history, std::uint64_t completed,
                                   const MemoryFiles& files, bool then_save) {
   MemoryFileSystem system(files);
   std::optional<ManifestId> base;
@@ -64,22 +64,22 @@ testing::AssertionResult survives(const SaveHistory& life, std::uint64_t acknowl
     const std::uint64_t number = loaded.id.number;
     if (!loaded.skipped.empty()) {
       return testing::AssertionFailure()
-             << "a manifest was there before its data: " << loaded.skipped[0].error.what();
+             << "a manifest reached the disk before its data: " << loaded.skipped[0].error.what();
     }
-    if (number != acknowledged && number != acknowledged + 1) {
+    if (number != completed && number != completed + 1) {
       return testing::AssertionFailure() << "found checkpoint " << number;
     }
-    if (!(loaded.contents == life.contents.at(number))) {
+    if (!(loaded.contents == history.contents.at(number))) {
       return testing::AssertionFailure() << "checkpoint " << number << " is not what was saved";
     }
     base = loaded.id;
   } catch (const CheckpointError& error) {
-    if (acknowledged > 0 || error.kind() != CheckpointError::Kind::Missing) {
+    if (completed > 0 || error.kind() != CheckpointError::Kind::Missing) {
       return testing::AssertionFailure() << error.what();
     }
   }
   if (then_save) {
-    const Contents& next = life.contents.back();
+    const Contents& next = history.contents.back();
     save(system, kDirectory, next, {.incremental = false}, base);
     if (!(load(system, kDirectory).contents == next)) {
       return testing::AssertionFailure() << "the next save is not what was saved";
@@ -88,23 +88,23 @@ testing::AssertionResult survives(const SaveHistory& life, std::uint64_t acknowl
   return testing::AssertionSuccess();
 }
 
-TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
+TEST(CrashStates, AtAnyMomentHoldTheLastCompletedCheckpointOrTheNext) {
   const std::uint64_t seed = 41;
   test::Rng rng(seed);
-  const std::size_t states = test::scaled(20'000, 2'000);
-  std::size_t seen = 0;
-  for (std::uint64_t round = 0; seen < states; ++round) {
+  const std::size_t max_states = test::scaled(20'000, 2'000);
+  std::size_t states = 0;
+  for (std::uint64_t round = 0; states < max_states; ++round) {
     const std::size_t keep = 1 + round % 3;
-    const SaveHistory life = run_saves(rng.next(), keep, static_cast<int>(round % 2), 4);
-    for (std::size_t n = 0; n <= life.operations.size() && seen < states; ++n) {
-      const std::span<const Operation> until(life.operations.data(), n);
-      const std::uint64_t number = acknowledged(until);
+    const SaveHistory history = run_saves(rng.next(), keep, static_cast<int>(round % 2), 4);
+    for (std::size_t n = 0; n <= history.operations.size() && states < max_states; ++n) {
+      const std::span<const Operation> until(history.operations.data(), n);
+      const std::uint64_t completed = last_completed(until);
       const auto check = [&](Unsynced unsynced) {
         const MemoryFiles files = test::files_after_crash(until, unsynced, rng);
-        ASSERT_TRUE(survives(life, number, files, seen % 8 == 0))
-            << "after " << n << " of " << life.operations.size() << " operations, round " << round
-            << ", seed " << seed << ", acknowledged " << number;
-        ++seen;
+        ASSERT_TRUE(survives(history, completed, files, states % 8 == 0))
+            << "after " << n << " of " << history.operations.size() << " operations, round "
+            << round << ", seed " << seed << ", completed " << completed;
+        ++states;
       };
       check(Unsynced::None);
       check(Unsynced::All);
@@ -116,23 +116,23 @@ TEST(CrashStates, AtAnyMomentHoldTheLastAcknowledgedCheckpointOrTheNext) {
       }
     }
   }
-  RecordProperty("states", static_cast<int>(seen));
+  RecordProperty("states", static_cast<int>(states));
 }
 
-/// Tests the test: it must notice that a sync is missing.
-TEST(CrashStates, WouldShowASyncThatIsMissing) {
+/// Tests the test above: without the syncs of one kind, `survives` must fail in some state.
+TEST(CrashStates, WithoutSyncsLoseACheckpoint) {
   const std::uint64_t seed = 42;
   test::Rng rng(seed);
-  const SaveHistory life = run_saves(seed, 1, 0, 3);
+  const SaveHistory history = run_saves(seed, 1, 0, 3);
   for (const Operation::Kind kind : {Operation::Kind::SyncFile, Operation::Kind::SyncDirectory}) {
-    std::vector<Operation> without;
-    std::ranges::copy_if(life.operations, std::back_inserter(without),
+    std::vector<Operation> without_syncs;
+    std::ranges::copy_if(history.operations, std::back_inserter(without_syncs),
                          [&](const Operation& operation) { return operation.kind != kind; });
     bool caught = false;
-    for (std::size_t n = 0; n <= without.size() && !caught; ++n) {
-      const std::span<const Operation> until(without.data(), n);
+    for (std::size_t n = 0; n <= without_syncs.size() && !caught; ++n) {
+      const std::span<const Operation> until(without_syncs.data(), n);
       for (int i = 0; i < 8 && !caught; ++i) {
-        caught = !survives(life, acknowledged(until),
+        caught = !survives(history, last_completed(until),
                            test::files_after_crash(until, Unsynced::AtRandom, rng), false);
       }
     }

@@ -23,7 +23,8 @@ using test::MemoryFiles;
 using test::MemoryFileSystem;
 using test::save;
 
-constexpr std::size_t kDetectableBytes = 700;
+/// The files of `small_save` have more bytes than this, or their test would test too little.
+constexpr std::size_t kMinSavedBytes = 700;
 
 /// One save that is so small that a test can damage every bit of it.
 struct SmallSave {
@@ -63,7 +64,7 @@ TEST_P(Damage, OfEveryBitIsNoticed) {
       }
     }
   }
-  EXPECT_GT(bytes, kDetectableBytes);
+  EXPECT_GT(bytes, kMinSavedBytes);
 }
 
 TEST_P(Damage, ByTruncationAtEveryByteIsNoticed) {
@@ -83,16 +84,17 @@ TEST_P(Damage, ByTruncationAtEveryByteIsNoticed) {
 INSTANTIATE_TEST_SUITE_P(Plain, Damage, testing::Values(0));
 INSTANTIATE_TEST_SUITE_P(Zstd, Damage, testing::Values(1));
 
-/// Damages one or two random files.
+/// Damages one random file: overwrites, zeroes, removes or repeats up to 600 bytes, swaps the file
+/// with another, replaces its contents by another's, or removes the file.
 void damage_at_random(test::Rng& rng, MemoryFiles& files) {
   const auto pick = [&] {
     return std::next(files.begin(), static_cast<std::ptrdiff_t>(rng.below(files.size())));
   };
-  const auto at = pick();
-  ByteVector& bytes = at->second;
-  const std::size_t where = bytes.empty() ? 0 : rng.below(bytes.size());
-  const std::size_t n = std::min(bytes.size() - where, rng.between(1, 600));
-  const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(where);
+  const auto damaged = pick();
+  ByteVector& bytes = damaged->second;
+  const std::size_t start = bytes.empty() ? 0 : rng.below(bytes.size());
+  const std::size_t n = std::min(bytes.size() - start, rng.between(1, 600));
+  const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(start);
   const auto to = from + static_cast<std::ptrdiff_t>(n);
   switch (rng.below(7)) {
     case 0:
@@ -117,11 +119,11 @@ void damage_at_random(test::Rng& rng, MemoryFiles& files) {
       bytes = pick()->second;
       break;
     default:
-      files.erase(at);
+      files.erase(damaged);
   }
 }
 
-TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
+TEST(DamageAtRandom, LoadsOnlyWhatWasSavedOrNothing) {
   const std::uint64_t seed = 31;
   test::Rng rng(seed);
   MemoryFileSystem original;
@@ -145,9 +147,9 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
     }
     MemoryFileSystem system(damaged);
     try {
-      const test::Loaded found = load(system, kDirectory);
-      ASSERT_LT(found.id.number, saved.size());
-      ASSERT_TRUE(found.contents == saved[found.id.number])
+      const test::Loaded checkpoint = load(system, kDirectory);
+      ASSERT_LT(checkpoint.id.number, saved.size());
+      ASSERT_TRUE(checkpoint.contents == saved[checkpoint.id.number])
           << "seed " << seed << ", round " << round;
       ++loaded;
     } catch (const CheckpointError&) {
@@ -159,7 +161,7 @@ TEST(DamageAtRandom, GivesNothingThatWasNotSaved) {
   EXPECT_LT(loaded, rounds);
 }
 
-/// Writes a manifest that consists of any bytes, with a correct checksum.
+/// Writes a manifest of these bytes, whatever they are, with a correct checksum.
 void put_manifest(record::Folder& folder, std::uint64_t number, const ByteVector& bytes) {
   folder.try_remove(manifest_name(number));
   record::StoredFile file = folder.create(manifest_name(number));
@@ -179,10 +181,11 @@ ByteVector manifest_bytes(MemoryFileSystem& system) {
   return encode(read_manifest(folder, 1));
 }
 
-/// A person who forges a manifest can also forge its checksums.
-TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
+/// The checksums are correct, as an attacker can forge them too.
+TEST(HostileManifest, WithAnyNumberAtAnyByteIsReadOrRefused) {
   if (test::kThreadSanitizer) {
-    GTEST_SKIP() << "oneTBB shares out files that say that they are large";
+    GTEST_SKIP()
+        << "oneTBB, which ThreadSanitizer does not know, reads files that claim to be large";
   }
   const SmallSave whole = small_save(1);
   MemoryFileSystem system(whole.files);
@@ -209,10 +212,10 @@ TEST(HostileManifest, OfAnyNumberAnywhereIsReadOrRefused) {
       }
     }
   }
-  EXPECT_GT(refused, bytes.size());
+  EXPECT_GT(refused, bytes.size()) << "of 12 manifests for each byte";
 }
 
-TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
+TEST(HostileManifest, IsRefusedWithAMessageAboutTheWrongField) {
   const SmallSave whole = small_save(0);
   const auto refused = [&](const std::function<void(Manifest&)>& change, std::string_view why,
                            const std::function<void(ByteVector&)>& change_bytes = {}) {
@@ -230,7 +233,8 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
                                           {"manifest-00000000000000000001", "byte", why});
   };
   const auto unchanged = [](Manifest&) {};
-  // The list of files has two entries of 24 bytes each.
+  // The list of files has two entries of 24 bytes each, behind their number in 4 bytes. The names
+  // in the first 16 bytes of both entries become equal.
   refused(unchanged, "twice",
           [](ByteVector& bytes) { std::copy_n(bytes.begin() + 4, 16, bytes.begin() + 28); });
   refused([](Manifest& m) { m.chunks[0].at.file.sequence = 77; }, "does not name");
@@ -246,7 +250,7 @@ TEST(HostileManifest, IsRefusedByTheFieldAtFault) {
   refused([](Manifest& m) { m.files.begin()->second = 63; }, "with room for");
 }
 
-/// Otherwise a small file that claims one large state could make a load take any amount of memory.
+/// Many states that all name the same large record could make a load take any amount of memory.
 TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
   const SmallSave whole = small_save(0);
   MemoryFileSystem system(whole.files);
@@ -260,8 +264,8 @@ TEST(HostileManifest, OfMoreRecordsThanTheirFileHasBytesForIsRefused) {
                                         {"manifest-00000000000000000001", "with room for"});
 }
 
-/// The record begins before the file's first record, or ends after its last one.
-TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
+/// The record would begin before the file's first record, within a record, or beyond the end.
+TEST(HostileManifest, WithARecordAtAWrongOffsetIsRefused) {
   const SmallSave whole = small_save(0);
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{65}, std::uint64_t{1} << 40U,
                                      (std::uint64_t{1} << 63U) - 1, ~std::uint64_t{0}}) {
@@ -275,7 +279,7 @@ TEST(HostileManifest, OfARecordThatIsNotWhereItSaysIsRefused) {
 }
 
 /// The manifest is a sparse file, larger than any manifest may be.
-TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
+TEST(HostileManifest, LargerThanAnyManifestMayBeIsRefusedBeforeItIsRead) {
   const test::ScratchDirectory scratch;
   record::PosixFileSystem system;
   record::Folder folder(system, scratch.path(), record::IfAbsent::Fail);
@@ -287,7 +291,7 @@ TEST(HostileManifest, OfMoreBytesThanAnyHasIsRefusedBeforeItIsRead) {
                                         {"manifest", std::to_string(bytes), "at most"});
 }
 
-/// Writes a record of zeros that decompresses from 200 KB to 1 GiB.
+/// Writes a record of less than 500 KB that decompresses to 1 GiB of zeros.
 record::RecordPlace write_zero_record(record::StoredFile& file) {
   const ByteVector zeros(record::kBlockBytes);
   const std::vector<record::Bytes> parts(4096, record::Bytes(zeros));
@@ -295,7 +299,7 @@ record::RecordPlace write_zero_record(record::StoredFile& file) {
       .write(file, record::FileHeader::kBytes, parts, record::Form::Compressed, {});
 }
 
-TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) {
+TEST(HostileManifest, WithACompressedStateLargerThanItsFileIsRefused) {
   const test::ScratchDirectory scratch;
   record::PosixFileSystem system;
   record::Folder folder(system, scratch.path(), record::IfAbsent::Fail);
@@ -312,24 +316,26 @@ TEST(HostileManifest, OfAStateThatWouldDecompressToMoreThanItsFileHasIsRefused) 
                                         {"manifest", "not compressed"});
 }
 
-/// Changes a byte of a file's header, and corrects the header's checksum.
+/// Changes a byte of a file's header, and corrects the checksum at the end of the header.
 void edit_header(MemoryFileSystem& system, const std::string& name, std::size_t at,
                  std::byte value) {
+  constexpr std::size_t kOffsetOfChecksum = 56;
   ByteVector bytes = system.files().at(name);
   bytes[at] = value;
-  const std::uint64_t sum = record::checksum(record::Bytes(bytes).first(56));
+  const std::uint64_t sum = record::checksum(record::Bytes(bytes).first(kOffsetOfChecksum));
   for (std::size_t i = 0; i < 8; ++i) {
-    bytes[56 + i] = static_cast<std::byte>((sum >> (8 * i)) & 0xffU);
+    bytes[kOffsetOfChecksum + i] = static_cast<std::byte>((sum >> (8 * i)) & 0xffU);
   }
   system.put(name, bytes);
 }
 
-TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
+TEST(Versions, ANewerFormatIsReportedAsUnsupportedByLoadsAndSaves) {
   MemoryFileSystem system;
   ContentsGenerator maker(1, 3);
   save(system, kDirectory, maker.next());
   save(system, kDirectory, maker.next());
-  edit_header(system, manifest_name(2), 8, std::byte{2});
+  constexpr std::size_t kOffsetOfVersion = 8;
+  edit_header(system, manifest_name(2), kOffsetOfVersion, std::byte{2});
   const auto unsupported = [](const auto& call) {
     EXPECT_EQ(test::checkpoint_error_of(call).kind(), CheckpointError::Kind::Unsupported);
   };
@@ -341,7 +347,7 @@ TEST(Versions, NewerOnesAreRefusedAsSuchByLoadsAndSaves) {
   EXPECT_EQ(load(system, kDirectory).id.number, 1U);
 }
 
-TEST(Versions, HeadersOfAnotherFileAreRefused) {
+TEST(Versions, AHeaderOfAnotherFileIsRefused) {
   const SmallSave whole = small_save(0);
   // The offsets of version, kind, number and sequence in the header.
   for (const std::size_t at : {8U, 12U, 16U, 24U}) {
@@ -349,7 +355,7 @@ TEST(Versions, HeadersOfAnotherFileAreRefused) {
       MemoryFileSystem system(whole.files);
       edit_header(system, name, at, std::byte{0});
       if (system.files() == whole.files) {
-        continue;
+        continue;  // The byte was 0 before.
       }
       expect_damage(system.files(), name + ", header byte " + std::to_string(at));
     }

@@ -10,7 +10,7 @@ namespace {
 
 /// These inputs were written in version 1 of the format. Every later version must be able to read
 /// them.
-TEST(FuzzCorpus, HoldsCheckpointsOfVersionOneThatCanBeLoaded) {
+TEST(FuzzCorpus, HasCheckpointsOfVersionOneThatCanBeLoaded) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(REPRISE_FUZZ_CORPUS)) {
     std::ifstream file(entry.path(), std::ios::binary);
@@ -18,6 +18,7 @@ TEST(FuzzCorpus, HoldsCheckpointsOfVersionOneThatCanBeLoaded) {
     test::MemoryFileSystem system(test::unpack(std::as_bytes(std::span(bytes))));
     const test::Loaded loaded = test::load(system, "corpus");
     EXPECT_TRUE(loaded.skipped.empty()) << entry.path();
+    // Inputs with two chunks or more are saves of a `ContentsGenerator`, which has states.
     EXPECT_EQ(loaded.contents.states.empty(), loaded.contents.chunks.size() < 2) << entry.path();
     ++files;
   }

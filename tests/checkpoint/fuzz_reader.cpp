@@ -1,5 +1,5 @@
-// A libFuzzer target that loads the input as a checkpoint directory. With the macro
-// FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION every checksum matches, and blocks are small.
+// A libFuzzer target that loads the input as a checkpoint directory. The library is built with
+// FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION, which accepts every checksum and makes blocks small.
 #include "checkpoint/snapshot.hpp"
 #include "packed_file_system.hpp"
 #include "testing/library.hpp"
@@ -17,7 +17,7 @@ void read_all(const reprise::checkpoint::Snapshot& snapshot) {
   Reader reader(snapshot);
   std::vector<std::byte> bytes;
   for (const auto& chunk : snapshot.chunks()) {
-    // The snapshot has verified the size, so the file has at least that many bytes.
+    // The snapshot has checked this size against the size of the chunk's file.
     bytes.resize(chunk.at.place.raw);
     const WritableBytes room(bytes);
     const std::size_t third = room.size() / 3;

@@ -1,5 +1,6 @@
-// A libFuzzer target that decodes the input as a state in a checkpoint of ReplayBuffer; the first
-// byte chooses the kind of state. A state that is accepted must be encoded to the same bytes.
+// A libFuzzer target that decodes the input as a state in a checkpoint of ReplayBuffer. The first
+// bytes choose the kind of state. A schema or a buffer that is accepted must be encoded to the same
+// bytes again, options to bytes that stay the same when decoded again; a shard must be consistent.
 #include "save/save.hpp"
 #include "save/stored_buffer.hpp"
 #include "save/stored_options.hpp"
@@ -18,22 +19,22 @@ using reprise::record::Bytes;
 using reprise::record::Decoder;
 using reprise::record::Encoder;
 
-void demand(bool condition) {
+void require(bool condition) {
   if (!condition) {
     std::abort();
   }
 }
 
-void schema(Bytes bytes) {
+void check_schema(Bytes bytes) {
   Decoder from(bytes, "input");
   const reprise::Schema schema = save::decode_schema(from);
   from.finish();
   Encoder to;
   save::encode(to, schema);
-  demand(std::ranges::equal(to.encoded(), bytes));
+  require(std::ranges::equal(to.encoded(), bytes));
 }
 
-void options(Bytes bytes) {
+void check_options(Bytes bytes) {
   Decoder from(bytes, "input");
   const reprise::Options options = save::decode_options(from, save::kStateVersionWords);
   from.finish();
@@ -44,35 +45,35 @@ void options(Bytes bytes) {
   again.finish();
   Encoder twice;
   save::encode(twice, second);
-  demand(std::ranges::equal(once.encoded(), twice.encoded()));
+  require(std::ranges::equal(once.encoded(), twice.encoded()));
 }
 
-void buffer(Bytes bytes, std::size_t selectors, bool ratio) {
+void check_buffer(Bytes bytes, std::size_t selectors, bool with_ratio) {
   Decoder from(bytes, "input");
-  const save::StoredBuffer buffer =
-      save::decode_buffer(from, ratio ? save::kStateVersionRatio : save::kStateVersion, selectors);
-  demand(buffer.alphas.size() == selectors);
+  const save::StoredBuffer buffer = save::decode_buffer(
+      from, with_ratio ? save::kStateVersionRatio : save::kStateVersion, selectors);
+  require(buffer.alphas.size() == selectors);
   Encoder to;
   save::encode(to, buffer);
-  demand(std::ranges::equal(to.encoded(), bytes));
+  require(std::ranges::equal(to.encoded(), bytes));
 }
 
 /// Decodes the state of a shard with `chunks` chunks of `rows` rows.
-void shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
-           bool draws_limited, bool turns) {
+void check_shard(Bytes bytes, std::uint8_t chunks, std::uint8_t rows, std::size_t selectors,
+                 bool draws_limited, bool with_turns) {
   const reprise::save::ImageBounds bounds{0, chunks, rows, selectors, draws_limited};
   Decoder from(bytes, "input");
   const reprise::shard::ShardImage image = reprise::save::read_state(
       from, bounds,
-      turns ? reprise::save::kStateVersionTurns : reprise::save::kStateVersionRemoved);
+      with_turns ? reprise::save::kStateVersionTurns : reprise::save::kStateVersionRemoved);
   from.finish();
-  demand(image.generations.size() == chunks && image.touched <= chunks);
+  require(image.generations.size() == chunks && image.touched <= chunks);
   std::size_t items = 0;
   for (const reprise::shard::ChunkImage& chunk : image.chunks) {
-    demand(chunk.chunk < image.touched && chunk.ingested <= rows);
+    require(chunk.chunk < image.touched && chunk.ingested <= rows);
     items += chunk.items;
   }
-  demand(items == image.items && image.stored.size() == selectors);
+  require(items == image.items && image.stored.size() == selectors);
 }
 
 }  // namespace
@@ -87,16 +88,17 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     switch (data[0] % 4U) {
       case 0:
-        schema(bytes);
+        check_schema(bytes);
         break;
       case 1:
-        options(bytes);
+        check_options(bytes);
         break;
       case 2:
-        buffer(bytes, selectors, data[0] >= 128);
+        check_buffer(bytes, selectors, /*with_ratio=*/data[0] >= 128);
         break;
       default:
-        shard(bytes, data[1], data[2], selectors, data[0] >= 128, (data[0] & 64U) != 0);
+        check_shard(bytes, data[1], data[2], selectors, /*draws_limited=*/data[0] >= 128,
+                    /*with_turns=*/(data[0] & 64U) != 0);
     }
   } catch (const reprise::CheckpointError&) {
     // The library may refuse an input only by this exception.

@@ -25,11 +25,12 @@ ByteVector bytes_of(const ChunkId& id, std::uint64_t salt) {
   return test::random_bytes(rng, id.rows * 40U);
 }
 
-/// The contents of checkpoint `number`, the same in every process. Closed chunks stay the same for
-/// some saves.
+/// The contents of checkpoint `number`, the same in every process. Three of four chunks are closed,
+/// and stay the same for three to six saves.
 Contents contents_of(std::uint64_t number) {
   Contents contents;
   for (std::uint32_t i = 0; i < 12; ++i) {
+    // The 7 makes chunks change at different saves.
     const auto generation = static_cast<std::uint32_t>((number + 7ULL * i) / (3 + i % 4));
     ChunkId id{i, generation, 6, i % 4 != 0};
     if (!id.closed) {
@@ -69,8 +70,8 @@ Contents contents_of(std::uint64_t number) {
   }
 }
 
-/// Runs `child` in a process until it ends or `kill` ends it. Returns the last number that it
-/// reported, or `last` if it reported none.
+/// Runs `child` in a process, which `kill` or a signal of its own must kill. Returns the last
+/// number that the child wrote to its pipe, or `last` if it wrote no number.
 template <class Child, class Kill>
 std::uint64_t run_until_killed(std::uint64_t last, const Child& child, const Kill& kill) {
   std::array<int, 2> ends{};
@@ -79,7 +80,8 @@ std::uint64_t run_until_killed(std::uint64_t last, const Child& child, const Kil
   const pid_t process = ::fork();
   EXPECT_GE(process, 0);
   if (process == 0) {
-    ::alarm(180);
+    constexpr unsigned kMaxSeconds = 180;  // Ends a child that hangs, so that the test fails.
+    ::alarm(kMaxSeconds);
     ::close(ends[0]);
     try {
       child(ends[1]);
@@ -101,58 +103,59 @@ std::uint64_t run_until_killed(std::uint64_t last, const Child& child, const Kil
   return last;
 }
 
-/// Expects that the last completed checkpoint, or a later one, can be loaded with all of its
-/// contents.
-void check(record::FileSystem& system, const std::string& directory, std::uint64_t acknowledged,
-           std::uint64_t& found) {
+/// Expects that the last checkpoint that a child has reported, or a later one, can be loaded with
+/// all of its contents. `newest` is the number of the newest checkpoint loaded so far.
+void check(record::FileSystem& system, const std::string& directory, std::uint64_t reported,
+           std::uint64_t& newest) {
   try {
     const test::Loaded loaded = load(system, directory);
     EXPECT_TRUE(loaded.skipped.empty());
-    EXPECT_GE(loaded.id.number, acknowledged);
-    EXPECT_GE(loaded.id.number, found) << "older than what was found before";
+    EXPECT_GE(loaded.id.number, reported);
+    EXPECT_GE(loaded.id.number, newest) << "older than the checkpoint that was loaded before";
     EXPECT_TRUE(loaded.contents == contents_of(loaded.id.number)) << loaded.id.number;
-    found = loaded.id.number;
+    newest = loaded.id.number;
   } catch (const CheckpointError& error) {
-    EXPECT_EQ(acknowledged, 0U) << error.what();
+    EXPECT_EQ(reported, 0U) << error.what();
     EXPECT_EQ(error.kind(), CheckpointError::Kind::Missing) << error.what();
   }
 }
 
-TEST(Kill, AtRandomMomentsOfSavesLosesNothingAcknowledged) {
+TEST(Kill, AtRandomMomentsOfSavesLosesNoReportedCheckpoint) {
   const std::uint64_t seed = 51;
   test::Rng rng(seed);
   const test::ScratchDirectory scratch;
   const std::string directory = scratch.path() + "/checkpoints";
   record::PosixFileSystem system;
-  std::uint64_t acknowledged = 0;
-  std::uint64_t found = 0;
+  std::uint64_t reported = 0;
+  std::uint64_t newest = 0;
   const std::size_t kills = test::scaled(200, 20);
   std::size_t done = 0;
   // On a busy machine most saves are killed before they end, so there are more kills, after longer
   // delays.
-  for (; (done < kills || acknowledged <= kills / 10) && !testing::Test::HasFailure(); ++done) {
+  for (; (done < kills || reported <= kills / 10) && !testing::Test::HasFailure(); ++done) {
     const auto delay = static_cast<useconds_t>(rng.below(6'000 * (1 + done / kills)));
-    acknowledged = run_until_killed(
-        acknowledged, [&](int pipe) { save_for_ever(system, directory, pipe); },
+    reported = run_until_killed(
+        reported, [&](int pipe) { save_for_ever(system, directory, pipe); },
         [&](pid_t process) {
           ::usleep(delay);
           ::kill(process, SIGKILL);
         });
-    check(system, directory, acknowledged, found);
+    check(system, directory, reported, newest);
   }
   RecordProperty("kills", static_cast<int>(done));
 }
 
-TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
+TEST(Kill, BeforeEachCallOfASaveLosesNoReportedCheckpoint) {
   const test::ScratchDirectory scratch;
   const std::string directory = scratch.path() + "/checkpoints";
   record::PosixFileSystem posix;
-  std::uint64_t acknowledged = 0;
-  std::uint64_t found = 0;
-  // Two saves make fewer than 250 calls, so each call of an incremental save is reached.
+  std::uint64_t reported = 0;
+  std::uint64_t newest = 0;
+  // Two saves make fewer than 250 calls to the file system, so each call of a first and of a
+  // second, incremental save is the last of some child.
   for (std::size_t nth = 0; nth < 250 && !testing::Test::HasFailure(); ++nth) {
-    acknowledged = run_until_killed(
-        acknowledged,
+    reported = run_until_killed(
+        reported,
         [&](int pipe) {
           std::size_t calls = 0;
           test::FaultyFileSystem system(posix, [&] {
@@ -163,9 +166,9 @@ TEST(Kill, BeforeEachCallOfASaveLosesNothingAcknowledged) {
           save_for_ever(system, directory, pipe);
         },
         [](pid_t) {});
-    check(posix, directory, acknowledged, found);
+    check(posix, directory, reported, newest);
   }
-  EXPECT_GT(acknowledged, 10U);
+  EXPECT_GT(reported, 10U);
 }
 
 }  // namespace

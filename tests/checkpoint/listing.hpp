@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/// The names in a directory, by kind of file, each kind sorted.
+/// The names of the files in a directory, by the kind of file. Each list is sorted.
 struct Listing {
   std::vector<std::uint64_t> manifests;
   std::vector<checkpoint::DataName> data;

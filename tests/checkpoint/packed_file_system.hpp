@@ -5,9 +5,8 @@
 
 namespace reprise::test {
 
-/// A read-only directory whose files are in a byte string packed like those that `unpack` takes. It
-/// copies nothing, so that a fuzzer spends its time in the code under test. The bytes must outlive
-/// the file system.
+/// A read-only directory of files in a byte string, in the format of `unpack`. Nothing is copied,
+/// so that a fuzzer spends its time in the code under test. The bytes must outlive the file system.
 ///
 /// Thread-safe.
 class PackedFileSystem final : public record::FileSystem {
@@ -24,7 +23,7 @@ class PackedFileSystem final : public record::FileSystem {
     std::string name;
     record::Bytes contents;
   };
-  std::vector<Packed> files_;  ///< The files; no name comes twice.
+  std::vector<Packed> files_;  ///< No name occurs twice.
 };
 
 }  // namespace reprise::test

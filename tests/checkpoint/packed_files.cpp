@@ -39,9 +39,9 @@ std::vector<std::byte> pack(const MemoryFiles& files) {
   record::Encoder encoder;
   for (unsigned kind = 0; kind < 256; ++kind) {
     const auto found = files.find(name_of(static_cast<std::uint8_t>(kind)));
-    // Several values of `kind` stand for the same data file. `pack` uses the first.
-    const bool first = kind < kManifests + 16U;
-    if (found != files.end() && first) {
+    // There are names of 16 data files, so later values of `kind` repeat them.
+    const bool repeated = kind >= kManifests + 16U;
+    if (found != files.end() && !repeated) {
       encoder.u8(static_cast<std::uint8_t>(kind));
       encoder.u32(static_cast<std::uint32_t>(found->second.size()));
       encoder.bytes(found->second);

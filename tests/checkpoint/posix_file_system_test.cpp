@@ -24,7 +24,7 @@ using test::load;
 using test::save;
 using Kind = CheckpointError::Kind;
 
-/// Describes how a call does not fail with this kind and errno; empty if it does.
+/// Empty if the call fails with this kind and errno; otherwise what it did.
 std::string describe_unless_fails(Kind kind, int error_number, const std::function<void()>& call) {
   try {
     call();
@@ -56,12 +56,12 @@ TEST_F(PosixFiles, KeepCheckpoints) {
   }
 }
 
-TEST_F(PosixFiles, AreInADirectoryThatIsMadeWithThoseAboveIt) {
+TEST_F(PosixFiles, AreInADirectoryThatASaveCreatesWithItsParents) {
   ContentsGenerator maker(1, 10, 2000, 200);
-  const std::string below = in("a/b/");
-  EXPECT_THROW(load(system_, below), CheckpointError);
-  save(system_, below, maker.next());
-  EXPECT_TRUE(load(system_, below).contents == maker.now());
+  const std::string nested = in("a/b/");
+  EXPECT_THROW(load(system_, nested), CheckpointError);
+  save(system_, nested, maker.next());
+  EXPECT_TRUE(load(system_, nested).contents == maker.now());
 }
 
 TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
@@ -81,25 +81,26 @@ TEST_F(PosixFiles, LeaveNoDescriptorOpen) {
   EXPECT_EQ(descriptors(), before);
 }
 
-/// Otherwise a program that the process starts would hold the files, and the lock, until it ends.
-TEST_F(PosixFiles, AreNotHandedOnToOtherPrograms) {
+/// A program that the process starts must not inherit files, or it would hold the lock.
+TEST_F(PosixFiles, AreNotInheritedByOtherPrograms) {
   Saver saver(system_, directory(), {});
   saver.write_state("state", {});
-  std::size_t ours = 0;
+  std::size_t in_directory = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     const std::string path = std::filesystem::read_symlink(entry.path(), gone).string();
     if (path.starts_with(std::filesystem::canonical(directory()).string())) {
-      ++ours;
+      ++in_directory;
       const int flags = ::fcntl(std::stoi(entry.path().filename().string()), F_GETFD);
       EXPECT_NE(flags & FD_CLOEXEC, 0) << path;
     }
   }
-  EXPECT_EQ(ours, 3U);  // Only the directory, its lock and a data file are open.
+  EXPECT_EQ(in_directory, 3U) << "open are the directory, its lock and a data file";
 }
 
-/// A process may have lost the permission to open the directory a second time.
-TEST_F(PosixFiles, AreListedInTheOpenDirectoryWhateverIsAtItsPath) {
+/// A process may have lost the permission to open the directory a second time, so `list` must use
+/// the open directory, and not its path.
+TEST_F(PosixFiles, AreListedInTheOpenDirectoryAlsoIfItWasRenamed) {
   std::unique_ptr<record::Directory> opened;
   ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
   std::unique_ptr<record::File> file;
@@ -110,7 +111,7 @@ TEST_F(PosixFiles, AreListedInTheOpenDirectoryWhateverIsAtItsPath) {
   EXPECT_EQ(names, std::vector<std::string>{"file"});
 }
 
-TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
+TEST_F(PosixFiles, AreCreatedOnceAndNotOpenedThroughSymbolicLinks) {
   std::unique_ptr<record::Directory> opened;
   ASSERT_EQ(system_.open_directory(directory(), record::IfAbsent::Create, opened), 0);
   std::unique_ptr<record::File> file;
@@ -121,12 +122,12 @@ TEST_F(PosixFiles, AreMadeOnceAndOpenedUnderTheirOwnNamesAlone) {
   EXPECT_EQ(opened->open("file", file), 0);
 }
 
-TEST_F(PosixFiles, OfOtherKindsAreDamage) {
+TEST_F(PosixFiles, ThatAreNoRegularFilesAreDamage) {
   ContentsGenerator maker(1, 3);
   save(system_, directory(), maker.next());
   const std::string whole = in(manifest_name(1));
   const std::string newest = in(manifest_name(2));
-  const auto passed_over = [&](const char* what) {
+  const auto expect_skipped = [&](const char* what) {
     const test::Loaded loaded = load(system_, directory());
     EXPECT_EQ(loaded.id.number, 1U) << what;
     ASSERT_EQ(loaded.skipped.size(), 1U) << what;
@@ -135,14 +136,14 @@ TEST_F(PosixFiles, OfOtherKindsAreDamage) {
   };
   // Opening a pipe for reading must not wait for a writer.
   ASSERT_EQ(::mkfifo(newest.c_str(), 0666), 0);
-  passed_over("a pipe");
+  expect_skipped("a pipe");
   ASSERT_EQ(::symlink(whole.c_str(), newest.c_str()), 0);
-  passed_over("a link");
+  expect_skipped("a link");
   ASSERT_EQ(::mkdir(newest.c_str(), 0777), 0);
-  passed_over("a directory");
+  expect_skipped("a directory");
 }
 
-TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
+TEST_F(PosixFiles, AreLockedAgainstOtherSaversInThisAndInOtherProcesses) {
   save(system_, directory(), {});
   {
     const Saver saver(system_, directory(), {});
@@ -154,7 +155,7 @@ TEST_F(PosixFiles, AreLockedAgainstOtherSaversOfThisProcessAndOthers) {
   save(system_, directory(), {});
 }
 
-TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
+TEST_F(PosixFiles, AreUnlockedAfterASaveAlsoIfAForkedChildLivesOn) {
   // The child inherits the descriptor of the lock and outlives the save.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
@@ -165,8 +166,8 @@ TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::close(pipe[1]);
-      char none = 0;
-      static_cast<void>(::read(pipe[0], &none, 1));
+      char unused = 0;  // The read returns once the parent closes the pipe.
+      static_cast<void>(::read(pipe[0], &unused, 1));
       ::_exit(0);
     }
   }
@@ -176,7 +177,7 @@ TEST_F(PosixFiles, AreUnlockedAfterASaveBesideWhichTheProcessForked) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
+TEST_F(PosixFiles, AChildThatDestroysASaverDoesNotUnlockItsParentsFiles) {
   auto saver = std::make_unique<Saver>(system_, directory(), SaveOptions{});
   test::expect_in_child([&] {
     saver.reset();
@@ -185,20 +186,21 @@ TEST_F(PosixFiles, AChildDoesNotUnlockWhatItsParentLocked) {
   EXPECT_EQ(describe_unless_fails(Kind::Locked, 0, [&] { Saver(system_, directory(), {}); }), "");
 }
 
-/// Runs `work` in a child process for which a file system of 256 KiB is mounted at `path`.
+/// Runs `work` in a child process for which a file system of 256 KiB is mounted at `path`. Where
+/// the system does not allow that, the test passes without `work`.
 void run_on_small_disk(const std::string& path, const std::function<std::string()>& work) {
   test::expect_in_child([&]() -> std::string {
     if (::unshare(CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", path.c_str(), "tmpfs", 0, "size=256k") != 0) {
-      std::printf("no file system of its own here: %d\n", errno);
+      std::printf("cannot mount a file system here: errno %d\n", errno);
       return {};
     }
     return work();
   });
 }
 
-TEST_F(PosixFiles, OnAFullDiskLoseNothing) {
+TEST_F(PosixFiles, OnAFullDiskKeepTheCheckpointBefore) {
   run_on_small_disk(scratch_.path(), [&]() -> std::string {
     ContentsGenerator maker(1, 10);
     const ManifestId first = save(system_, directory(), maker.next()).id;
@@ -212,7 +214,7 @@ TEST_F(PosixFiles, OnAFullDiskLoseNothing) {
         return complaint;
       }
       if (!(load(system_, directory()).contents == maker.now())) {
-        return "the checkpoint before is not what it was";
+        return "the checkpoint before has changed";
       }
     }
     save(system_, directory(), maker.next(), {}, first);
@@ -220,12 +222,12 @@ TEST_F(PosixFiles, OnAFullDiskLoseNothing) {
   });
 }
 
-TEST_F(PosixFiles, OfAReadOnlyFileSystemCanBeLoadedAndNotSaved) {
+TEST_F(PosixFiles, OfAReadOnlyFileSystemCanBeLoadedButNotSaved) {
   run_on_small_disk(scratch_.path(), [&]() -> std::string {
     ContentsGenerator maker(1, 10);
     save(system_, directory(), maker.next());
     if (::mount("none", scratch_.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) != 0) {
-      return "cannot make it read-only";
+      return "cannot make the file system read-only";
     }
     std::string complaint =
         describe_unless_fails(Kind::Io, EROFS, [&] { save(system_, directory(), maker.now()); });

@@ -25,7 +25,7 @@ using test::MemoryFiles;
 using test::MemoryFileSystem;
 using test::save;
 
-TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
+TEST(StoreLife, LeavesTheDirectoryAsItWasIfASaverIsDestroyedWithoutACommit) {
   MemoryFileSystem system;
   ContentsGenerator maker(1, 5);
   const test::Saved saved = save(system, kDirectory, maker.next());
@@ -40,7 +40,7 @@ TEST(StoreLife, LeavesTheDirectoryAsItWasWithoutACommit) {
   EXPECT_EQ(system.files(), before);
 }
 
-TEST(StoreLife, LeavesTheDirectoryAsItWasWhereTheCommitFails) {
+TEST(StoreLife, LeavesTheDirectoryAsItWasIfTheCommitFails) {
   MemoryFileSystem system;
   ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next());
@@ -81,10 +81,10 @@ TEST(StoreLife, FallsBackToTheCheckpointBeforeADamagedOne) {
   system.erase(manifest_name(1));
   EXPECT_EQ(test::checkpoint_error_of([&] { load(system, kDirectory); }).file(),
             "checkpoints/" + manifest_name(3))
-      << "not the newest one's";
+      << "the error is that of the newest checkpoint";
 }
 
-TEST(StoreLife, ADamagedCheckpointDoesNotCountAmongThoseThatAreKept) {
+TEST(StoreLife, ADamagedCheckpointIsNotCountedAsAKeptOne) {
   MemoryFileSystem system;
   ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next());
@@ -106,7 +106,7 @@ TEST(StoreLife, RemovesWhatCrashedSavesLeft) {
   system.put(data_name({9, 3}), ByteVector(10));
   system.put("something else", ByteVector(10));
   const test::Saved saved = save(system, kDirectory, maker.next());
-  EXPECT_EQ(saved.result.manifest, 10U) << "a number that was never used";
+  EXPECT_EQ(saved.result.manifest, 10U) << "above the numbers of all files";
   const Listing listing = list(system);
   EXPECT_THAT(listing.manifests, testing::ElementsAre(1, 10));
   EXPECT_THAT(listing.other, testing::ElementsAre("something else"));
@@ -122,9 +122,9 @@ TEST(StoreLife, TakesANumberAboveThatOfEveryFile) {
   }
 }
 
-/// A process without the permission to lock the directory may list it before a save and read it
-/// afterwards.
-TEST(StoreLife, ListsAgainWhatASaveRemovedMeanwhile) {
+/// A process without the permission to lock the directory may list its files before a save and open
+/// them after it, when they are gone.
+TEST(StoreLife, ListsTheDirectoryAgainIfASaveHasRemovedAFile) {
   MemoryFileSystem system;
   ContentsGenerator maker(1, 5);
   save(system, kDirectory, maker.next(), {.keep = 1});
@@ -175,7 +175,7 @@ TEST(StoreLife, RefusesASecondSaverAndOptionsOutOfRange) {
       {"compression is of level 20", "0 to 19"});
 }
 
-TEST(StoreLife, PublishesNothingThatAReaderWouldRefuse) {
+TEST(StoreLife, ACommitFailsIfAReaderWouldRefuseTheCheckpoint) {
   MemoryFileSystem system;
   Saver saver(system, kDirectory, {});
   saver.write_chunk({1, 0, 1, true}, {});
@@ -224,7 +224,7 @@ TEST(StoreLife, LoadsAreCancelled) {
                [&] { static_cast<void>(open_latest(system, kDirectory, stop.get_token())); });
 }
 
-TEST(StoreLife, VerifiesAgainWhatItReads) {
+TEST(StoreLife, AReaderVerifiesChecksumsAlsoAfterTheOpen) {
   MemoryFileSystem system;
   ContentsGenerator maker(1, 10, 8, 50);
   save(system, kDirectory, maker.next());
@@ -237,7 +237,7 @@ TEST(StoreLife, VerifiesAgainWhatItReads) {
   expect_error(CheckpointError::Kind::Damaged, [&] { test::read_all(snapshot); });
 }
 
-TEST(StoreLife, RefusesRoomsOfAnotherSizeAndStatesThatAreNotThere) {
+TEST(StoreLife, RefusesToReadIntoTheWrongSizeAndStatesThatDoNotExist) {
   MemoryFileSystem system;
   Contents contents;
   contents.chunks[0] = {{0, 0, 1, true}, ByteVector(10)};

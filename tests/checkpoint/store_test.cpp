@@ -20,7 +20,7 @@ using test::load;
 using test::MemoryFileSystem;
 using test::save;
 
-TEST(Names, ReadBackAsTheyWereMadeAndAreStrict) {
+TEST(Names, AreParsedBackAndNothingElseIsParsed) {
   constexpr std::uint64_t kMaxNumber = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(manifest_name(7), "manifest-00000000000000000007");
   EXPECT_EQ(parse_manifest_name(manifest_name(kMaxNumber)), kMaxNumber);
@@ -38,7 +38,7 @@ TEST(Names, ReadBackAsTheyWereMadeAndAreStrict) {
   EXPECT_FALSE(parse_unfinished_name(manifest_name(1)));
 }
 
-TEST(Store, GivesBackWhatWasSaved) {
+TEST(Store, LoadsWhatWasSaved) {
   for (const int level : {0, 1}) {
     for (const std::uint32_t chunks : {0U, 1U, 20U}) {
       MemoryFileSystem system;
@@ -60,13 +60,13 @@ TEST(Store, GivesBackWhatWasSaved) {
   }
 }
 
-TEST(Store, OfACheckpointWithNothingInItIsWhole) {
+TEST(Store, LoadsACheckpointWithoutChunksAndStates) {
   MemoryFileSystem system;
   save(system, kDirectory, {});
   EXPECT_TRUE(load(system, kDirectory).contents == Contents());
 }
 
-TEST(Store, AgreesWithPlainValuesOverManySaves) {
+TEST(Store, KeepsTheLastCheckpointsOverManySaves) {
   const std::uint64_t seed = 21;
   test::Rng rng(seed);
   const std::size_t lives = test::scaled(30, 3);
@@ -90,7 +90,7 @@ TEST(Store, AgreesWithPlainValuesOverManySaves) {
       const Listing listing = list(system);
       ASSERT_EQ(listing.manifests.size(), kept.size()) << "seed " << seed;
       EXPECT_TRUE(listing.other.empty());
-      // Every checkpoint that was kept can be read; the newest is read first.
+      // Loads every kept checkpoint, the newest first.
       std::uint64_t before = ~std::uint64_t{0};
       for (auto it = kept.rbegin(); it != kept.rend(); ++it) {
         const test::Loaded loaded = load(system, kDirectory, before);
@@ -102,7 +102,7 @@ TEST(Store, AgreesWithPlainValuesOverManySaves) {
   }
 }
 
-TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
+TEST(Store, AnIncrementalSaveWritesOnlyNewAndOpenChunks) {
   MemoryFileSystem system;
   Contents contents;
   test::Rng rng(1);
@@ -129,12 +129,12 @@ TEST(Store, WritesOnlyWhatIsNewOrStillOpen) {
       100U);
 }
 
-TEST(Store, SharesNothingWithACheckpointThatIsNotTheBase) {
+TEST(Store, ReusesNoChunkOfACheckpointThatIsNotTheBase) {
   MemoryFileSystem system;
   ContentsGenerator one(1, 10);
   ContentsGenerator other(2, 10);
   const test::Saved first = save(system, kDirectory, one.next());
-  EXPECT_EQ(save(system, kDirectory, other.next()).result.chunks_reused, 0U) << "no base";
+  EXPECT_EQ(save(system, kDirectory, other.next()).result.chunks_reused, 0U) << "without a base";
   ManifestId wrong = first.id;
   wrong.checksum ^= 1U;
   EXPECT_EQ(save(system, kDirectory, one.now(), {.keep = 10}, wrong).result.chunks_reused, 0U);
@@ -142,7 +142,7 @@ TEST(Store, SharesNothingWithACheckpointThatIsNotTheBase) {
   EXPECT_EQ(save(system, kDirectory, one.now(), {.keep = 10}, wrong).result.chunks_reused, 0U);
 }
 
-TEST(Store, ReusesAChunkOnlyIfItWasClosedAndIsTheSame) {
+TEST(Store, ReusesAChunkOnlyIfItWasSavedClosedAndHasNotChanged) {
   MemoryFileSystem system;
   Contents contents;
   contents.chunks[0] = {{0, 5, 10, true}, ByteVector(10)};
@@ -157,7 +157,7 @@ TEST(Store, ReusesAChunkOnlyIfItWasClosedAndIsTheSame) {
   EXPECT_TRUE(saver.reuse_chunk({0, 5, 10, true}));
 }
 
-TEST(Store, MovesWhatIsLeftOutOfFilesThatAreMostlyUnused) {
+TEST(Store, MovesTheLastChunksOutOfFilesThatAreMostlyUnused) {
   MemoryFileSystem system;
   test::Rng rng(1);
   Contents contents;
@@ -178,9 +178,9 @@ TEST(Store, MovesWhatIsLeftOutOfFilesThatAreMostlyUnused) {
   }
 }
 
-/// A file of another save replaces one that the manifest names. The checksums of its blocks are
-/// right, but its records have other checksums than the manifest says.
-TEST(Store, DoesNotMoveARecordThatIsNotTheOneTheManifestNames) {
+/// A file of another save replaces a file that the manifest names. The checksums of the file's
+/// blocks are right, but its records have other checksums than the manifest says.
+TEST(Store, DoesNotMoveARecordWhoseChecksumIsNotThatOfTheManifest) {
   MemoryFileSystem system;
   MemoryFileSystem other;
   Contents contents;
@@ -203,7 +203,7 @@ TEST(Store, DoesNotMoveARecordThatIsNotTheOneTheManifestNames) {
   EXPECT_THAT(list(system).manifests, testing::ElementsAre(1));
 }
 
-TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
+TEST(Store, TakesAtMostTwiceTheBytesOfItsRecords) {
   const std::uint64_t seed = 5;
   ContentsGenerator maker(seed, 60, 100);
   MemoryFileSystem system;
@@ -211,15 +211,15 @@ TEST(Store, NeverTakesMoreThanTwiceTheRoomOfWhatItHolds) {
   std::optional<ManifestId> base;
   for (int i = 0; i < 60; ++i) {
     base = save(system, kDirectory, maker.next(), {.keep = 1}, base).id;
-    std::uint64_t held = 4096;
+    std::uint64_t record_bytes = 4096;  // More than the records of the states.
     for (const auto& [index, chunk] : maker.now().chunks) {
-      held += chunk.bytes.size() + record::BlockHeader::kBytes;
+      record_bytes += chunk.bytes.size() + record::BlockHeader::kBytes;
     }
-    std::uint64_t taken = 0;
+    std::uint64_t file_bytes = 0;
     for (const auto& [name, bytes] : system.files()) {
-      taken += name.starts_with("data-") ? bytes.size() - record::FileHeader::kBytes : 0;
+      file_bytes += name.starts_with("data-") ? bytes.size() - record::FileHeader::kBytes : 0;
     }
-    ASSERT_LE(taken, 2 * held) << "after save " << i << ", seed " << seed;
+    ASSERT_LE(file_bytes, 2 * record_bytes) << "after save " << i << ", seed " << seed;
   }
 }
 
@@ -235,7 +235,8 @@ TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
   SaveOptions options;
   options.compression.level = 1;
   options.progress = [&](const SaveProgress& progress) {
-    EXPECT_EQ(overlapping.fetch_add(1), 0);
+    EXPECT_EQ(overlapping.fetch_add(1), 0)
+        << "the saver calls `progress` from one thread at a time";
     EXPECT_LE(progress.chunks_written, 64U);
     overlapping.fetch_sub(1);
   };
@@ -253,7 +254,7 @@ TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
 }
 
-TEST(Store, BeginsAnotherFileOnceOneIsFull) {
+TEST(Store, BeginsANewDataFileOnceOneIsFull) {
   constexpr std::uint64_t kFileBytes = 3000;
   MemoryFileSystem system;
   test::Rng rng(1);
@@ -267,17 +268,17 @@ TEST(Store, BeginsAnotherFileOnceOneIsFull) {
   for (const DataName& name : list(system).data) {
     sizes.push_back(system.files().at(data_name(name)).size());
   }
-  constexpr std::uint64_t kThree =
+  constexpr std::uint64_t kThreeRecords =
       record::FileHeader::kBytes + 3 * (record::BlockHeader::kBytes + 1000);
   ASSERT_EQ(sizes.size(), 4U);
-  EXPECT_EQ(std::vector(sizes.begin(), sizes.begin() + 3), std::vector(3, kThree));
+  EXPECT_EQ(std::vector(sizes.begin(), sizes.begin() + 3), std::vector(3, kThreeRecords));
   EXPECT_LT(sizes.back(), kFileBytes);
   EXPECT_TRUE(load(system, kDirectory).contents == contents);
 }
 
-TEST(Store, CutsLargeSavesIntoFiles) {
+TEST(Store, SplitsLargeSavesIntoSeveralDataFiles) {
   if (test::kThreadSanitizer) {
-    GTEST_SKIP() << "oneTBB shares out files of this size";
+    GTEST_SKIP() << "oneTBB, which ThreadSanitizer does not know, reads files of this size";
   }
   MemoryFileSystem system;
   system.record(false);

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-/// The system calls by which `Saver` makes the operating system write in the promised order.
+/// The order of the system calls by which a `Saver` makes a checkpoint survive a power failure.
 namespace reprise::checkpoint {
 namespace {
 
@@ -57,7 +57,7 @@ Calls take(Calls& calls, std::size_t n) {
   return first;
 }
 
-TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
+TEST_F(Syncs, OfASaveAreInAnOrderThatSurvivesACrash) {
   std::optional<ManifestId> base;
   for (std::uint64_t number = 1; number <= 4; ++number) {
     SCOPED_TRACE(testing::Message() << "save " << number);
@@ -65,7 +65,8 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
     Calls calls = test::take_noted_calls();
     const Calls data = syncs_of_data(number);
     EXPECT_GE(data.size(), 2U);
-    // First the directory is made; then the data is written and renamed; then the manifest.
+    // The parent is synced for the new directory, then the data files, their names and the
+    // manifest; then the manifest is renamed, and its name synced.
     EXPECT_THAT(take(calls, 1), testing::ElementsAre("sync " + parent_));
     EXPECT_THAT(take(calls, data.size()), testing::UnorderedElementsAreArray(data));
     const std::string unfinished = in(unfinished_name(number));
@@ -73,7 +74,7 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
                 testing::ElementsAre("sync " + directory_, "sync " + unfinished,
                                      "rename " + unfinished + " " + manifest_name(number),
                                      "sync " + directory_));
-    // The older manifest is removed before its data files.
+    // The older manifest is removed and synced before its data files are removed.
     if (number > 1) {
       EXPECT_THAT(take(calls, 1), testing::ElementsAre("remove " + in(manifest_name(number - 1))));
     }
@@ -82,12 +83,12 @@ TEST_F(Syncs, OfASaveComeInTheOrderThatACrashNeeds) {
   }
 }
 
-TEST_F(Syncs, ThatFailAreErrorsOfTheSave) {
+TEST_F(Syncs, ThatFailMakeTheSaveFail) {
   const ManifestId first = save_next().id;
   const Contents saved = maker_.now();
   const Calls calls = test::take_noted_calls();
   ASSERT_THAT(calls, testing::Contains("sync " + directory_));
-  // The second save syncs these paths.
+  // The paths that the second save syncs.
   for (const std::string& broken : {parent_, directory_, in(data_name({2, 0})),
                                     in(data_name({2, 1})), in(unfinished_name(2))}) {
     SCOPED_TRACE(broken);

@@ -5,7 +5,7 @@
 namespace reprise::metrics {
 namespace {
 
-TEST(AppendLog, CountsTheStepsSinceEachOfSeveralEpisodes) {
+TEST(AppendLog, CountsTheStepsAppendedSinceAStepOverSeveralEpisodes) {
   AppendLog log(10'000);
   std::mt19937 random(1);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> noted;
@@ -61,7 +61,7 @@ TEST(AppendLog, KeepsTheLastStepsOfAWriterThatIsSlowerThanOthers) {
   }
 }
 
-TEST(AppendLog, KnowsNoStepsBetweenThoseThatItWasTold) {
+TEST(AppendLog, KnowsNoStepsThatItWasNotTold) {
   AppendLog log(1'000);
   log.note(1, 3);
   log.note(1, 4);
@@ -72,11 +72,11 @@ TEST(AppendLog, KnowsNoStepsBetweenThoseThatItWasTold) {
   }
 }
 
-TEST(AppendLog, CountsOnlyWhatItKeeps) {
+TEST(AppendLog, CountsTowardsItsSizeOnlyTheStepsThatItKeeps) {
   AppendLog log(100);
   for (std::uint64_t episode = 0; episode < 50; ++episode) {
     for (std::uint64_t position = 0; position < 64; position += 2) {
-      // The step before this position is missing, so the log forgets all steps before it.
+      // Each gap before a position makes the log forget the episode's earlier steps.
       log.note(episode, position);
     }
   }

@@ -18,7 +18,7 @@ Options newest_first() {
   return test::SmallOptions{.selectors = {Lifo{}}};
 }
 
-TEST(Metrics, SayWhatStatsSay) {
+TEST(Metrics, HaveTheValuesOfStats) {
   MeasuredBuffer measured;
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 100);
@@ -71,7 +71,7 @@ TEST(Metrics, SayWhatStatsSay) {
 /// The names of the members of `Stats` whose type is one of `types`.
 std::set<std::string> members(const std::set<std::string>& types) {
   std::ifstream in(std::string(REPRISE_HEADERS) + "/options.hpp");
-  std::set<std::string> found;
+  std::set<std::string> names;
   std::string line;
   while (std::getline(in, line) && line != "struct Stats {") {
   }
@@ -80,10 +80,10 @@ std::set<std::string> members(const std::set<std::string>& types) {
     std::string type;
     std::string name;
     if (words >> type >> name && types.contains(type)) {
-      found.insert(name.substr(0, name.find(';')));
+      names.insert(name.substr(0, name.find(';')));
     }
   }
-  return found;
+  return names;
 }
 
 TEST(Metrics, HaveEachNumberOfStats) {
@@ -106,7 +106,7 @@ TEST(Metrics, HaveEachNumberOfStats) {
   }
 }
 
-TEST(Metrics, HaveEachFamilyOnceWhateverTheNumberOfBuffers) {
+TEST(Metrics, HaveEachFamilyOnceForAnyNumberOfBuffers) {
   ServedMetrics served;
   test::NumberedBuffer one;
   test::NumberedBuffer two;
@@ -137,7 +137,7 @@ TEST(Metrics, HaveEachFamilyOnceWhateverTheNumberOfBuffers) {
   EXPECT_THAT(served.text(), Not(HasSubstr("buffer=\"two\"")));
 }
 
-TEST(Metrics, RefuseANameInUseAndLeaveItToItsBuffer) {
+TEST(Metrics, RefuseANameThatAnotherBufferHas) {
   ServedMetrics served;
   test::NumberedBuffer one;
   test::NumberedBuffer two;
@@ -150,20 +150,20 @@ TEST(Metrics, RefuseANameInUseAndLeaveItToItsBuffer) {
   EXPECT_NO_THROW(static_cast<void>(served.metrics.watch(two.replay, "online")));
 }
 
-TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
+TEST(Metrics, HaveTheValuesOfStatsForEachKindOfWait) {
   MeasuredBuffer measured(
       test::SmallOptions{.rate_limiter = SampleToInsertRatio{
                              .samples_per_insert = 1.0, .min_size = 8, .error_buffer = 8.0}});
   auto& [served, line, meter, writer, sampler] = measured;
   const SampleOptions brief{.timeout = std::chrono::milliseconds(1)};
-  // Each kind of wait happens a different number of times.
+  // Each kind of wait times out a different number of times, so that no two are confused.
   EXPECT_FALSE(meter.sample(sampler, 4, brief));
   writer.set_timeout(brief.timeout);
-  for (int held = 0; held < 2;) {
-    held += line.append(writer, 0) == CommitStatus::Committed ? 0 : 1;
+  for (int timeouts = 0; timeouts < 2;) {
+    timeouts += line.append(writer, 0) == CommitStatus::Committed ? 0 : 1;
   }
-  for (int held = 0; held < 3;) {
-    held += meter.sample(sampler, 4, brief) ? 0 : 1;
+  for (int timeouts = 0; timeouts < 3;) {
+    timeouts += meter.sample(sampler, 4, brief) ? 0 : 1;
   }
   std::stop_source stopped;
   stopped.request_stop();
@@ -176,7 +176,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
   const auto of = [](const std::string& metric, const std::string& what) {
     return "reprise_" + metric + "{buffer=\"replay\",what=\"" + what + "\"}";
   };
-  // The time of the wait is also part of the latency of the call.
+  // The time of a wait is also part of the latency of its call: four samples timed out after 1 ms.
   EXPECT_GE(served.value("reprise_call_seconds_sum{buffer=\"replay\",call=\"sample\"}"), 0.004);
   EXPECT_EQ(served.value(of("waiting_now", "samplers_for_limiter")), 1.0);
   EXPECT_GT(served.value(of("waiting_for_seconds", "samplers_for_limiter")), 0.0);
@@ -207,7 +207,7 @@ TEST(Metrics, SayOfEachKindOfWaitWhatStatsSay) {
   }
 }
 
-TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
+TEST(Meter, PassesOnArgumentsResultsAndErrors) {
   MeasuredBuffer measured(
       test::SmallOptions{.selectors = {test::kRawProportional, test::kRawProportional}});
   auto& [served, line, meter, writer, sampler] = measured;
@@ -215,9 +215,9 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
     return measured.append(0, end, std::span(&priority, 1));
   };
   const auto raw = [&](std::span<const ItemKey> keys, std::size_t selector) {
-    std::vector<float> found(keys.size());
-    line.replay.selector(selector).priorities(keys, found);
-    return found;
+    std::vector<float> priorities(keys.size());
+    line.replay.selector(selector).priorities(keys, priorities);
+    return priorities;
   };
   EXPECT_EQ(append(End::Terminated, 3.0F), CommitStatus::Committed);
   EXPECT_FALSE(writer.in_episode());
@@ -232,7 +232,7 @@ TEST(Meter, PassesOnWhatItIsGivenAndWhatItGets) {
   EXPECT_EQ(meter.sample(sampler, 1).status().code, SampleStatus::Code::Closed);
 }
 
-TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
+TEST(Meter, CountsNoRefusedStepsInTheAges) {
   MeasuredBuffer measured(test::SmallOptions{
       .selectors = {Lifo{}}, .max_times_sampled = 1, .rate_limiter = Queue{.size = 24}});
   auto& [served, line, meter, writer, sampler] = measured;
@@ -252,7 +252,7 @@ TEST(Meter, ObservesTheAgesOfShortEpisodesWithoutRefusedSteps) {
   EXPECT_EQ(served.value("reprise_sample_age_steps_sum{buffer=\"replay\"}"), 190.0);
 }
 
-TEST(Meter, TimesEachKindOfCallByItself) {
+TEST(Meter, CountsAndTimesEachKindOfCall) {
   MeasuredBuffer measured;
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 30);
@@ -283,14 +283,14 @@ TEST(Meter, ObservesAgesInSteps) {
   Buckets expected;
   for (const std::uint64_t position : batch->positions()) {
     const double age = 39.0 - static_cast<double>(position);
+    // The bounds of the histogram's buckets are powers of 4.
     expected[age <= 1.0 ? 1.0 : std::pow(4.0, std::ceil(std::log(age) / std::log(4.0) - 1e-9))] +=
         1.0;
   }
   EXPECT_EQ(buckets(served, "reprise_sample_age_steps", kReplay), expected);
   EXPECT_GE(expected.size(), 3U);
 
-  // Steps that were not appended through the meter have no age, and do not count in the ages of
-  // others.
+  // Steps that were not appended through the meter have no age, and do not make other steps older.
   Writer other = line.replay.writer();
   line.append_many(other, 100, 5);
   static_cast<void>(meter.sample(sampler, 5));
@@ -319,23 +319,23 @@ TEST(Meter, ObservesHowOftenItemsAreReused) {
   EXPECT_EQ(served.value("reprise_sample_reuse_sum{buffer=\"replay\"}"), 48.0);
 }
 
-TEST(Meter, LeavesOutPlacesWithoutAnItemAndDrawsWithoutRows) {
+TEST(Meter, DoesNotCountReuseOfStaleKeysAndOfDrawsWithoutRows) {
   MeasuredBuffer measured;
   auto& [served, line, meter, writer, sampler] = measured;
   measured.append_many(0, 40);
   const std::map<std::uint64_t, ItemKey> before = line.keys();
-  const ItemKey gone = before.begin()->second;
+  const ItemKey stale = before.begin()->second;
   line.replay.clear();
   measured.append_many(40, 20);
-  const ItemKey there = line.keys().begin()->second;
-  meter.observe(line.replay.gather(std::vector{gone, there}));
+  const ItemKey resident = line.keys().begin()->second;
+  meter.observe(line.replay.gather(std::vector{stale, resident}));
   EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
   static_cast<void>(meter.sample(sampler, 4, {.gather = false}));
   EXPECT_EQ(served.value("reprise_sample_reuse_count{buffer=\"replay\"}"), 1.0);
   EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"sample\"}"), 1.0);
 }
 
-TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
+TEST(Metrics, AreServedWhileThreadsAppendAndDrawAndBuffersAreMadeAndDestroyed) {
   ServedMetrics served;
   test::NumberedBuffer line(test::SmallOptions{.capacity_steps = 4'000, .max_writers = 3});
   Meter meter = served.metrics.watch(line.replay);
@@ -362,9 +362,9 @@ TEST(Metrics, AreServedBesideActorsLearnersAndBuffersThatComeAndGo) {
   });
   double steps = 0.0;
   while (steps < 3.0 * kSteps) {
-    const double found = served.value("reprise_committed_steps_total{buffer=\"replay\"}");
-    ASSERT_GE(found, steps);
-    steps = found;
+    const double committed = served.value("reprise_committed_steps_total{buffer=\"replay\"}");
+    ASSERT_GE(committed, steps);
+    steps = committed;
   }
   threads.clear();
   EXPECT_EQ(served.value("reprise_call_seconds_count{buffer=\"replay\",call=\"append\"}"),

@@ -11,14 +11,14 @@
 
 namespace reprise::metrics {
 
-/// One server for the tests of the whole program. It is never destroyed, because its destructor
-/// takes seconds. A test's metrics are removed from it when their `Metrics` is destroyed.
+/// The server of all tests. It is never destroyed, because its destructor takes seconds. The
+/// metrics of a test are removed from the server when the test's `Metrics` is destroyed.
 inline prometheus::Exposer& server() {
   static auto& exposer = *new prometheus::Exposer("127.0.0.1:0", 1);
   return exposer;
 }
 
-/// Metrics of buffers, and what the server answers about them.
+/// Metrics of buffers, and the values that the server gives for them.
 class ServedMetrics {
  public:
   ServedMetrics() { server().RegisterCollectable(metrics.collectable()); }
@@ -29,20 +29,21 @@ class ServedMetrics {
   }
   /// The served values, by metric and labels written as in reprise_items{buffer="replay"}.
   [[nodiscard]] std::map<std::string, double> values() const {
-    std::map<std::string, double> found;
+    std::map<std::string, double> values;
     std::istringstream lines(text());
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("reprise_")) {
         const std::size_t end = line.rfind(' ');
-        found[line.substr(0, end)] = std::stod(line.substr(end + 1));
+        values[line.substr(0, end)] = std::stod(line.substr(end + 1));
       }
     }
-    return found;
+    return values;
   }
+  /// One of `values()`; NaN if the server does not have it.
   [[nodiscard]] double value(const std::string& name) const {
-    const auto found = values();
-    const auto place = found.find(name);
-    return place == found.end() ? std::nan("") : place->second;
+    const auto all = values();
+    const auto named = all.find(name);
+    return named == all.end() ? std::nan("") : named->second;
   }
 
   Metrics metrics;
@@ -53,9 +54,9 @@ class ServedMetrics {
 using Buckets = std::map<double, double>;
 inline Buckets buckets(const ServedMetrics& served, const std::string& name,
                        const std::string& labels) {
-  Buckets found;
+  Buckets result;
   double before = 0.0;
-  std::map<double, double> cumulative;
+  std::map<double, double> cumulative;  // The server gives the number of values up to each bound.
   const std::string start = name + "_bucket{" + labels + ",le=\"";
   for (const auto& [key, value] : served.values()) {
     if (key.starts_with(start)) {
@@ -64,11 +65,11 @@ inline Buckets buckets(const ServedMetrics& served, const std::string& name,
   }
   for (const auto& [bound, value] : cumulative) {
     if (value != before) {
-      found[bound] = value - before;
+      result[bound] = value - before;
       before = value;
     }
   }
-  return found;
+  return result;
 }
 
 constexpr const char* kReplay = "buffer=\"replay\"";

@@ -7,7 +7,7 @@
 namespace reprise::record {
 namespace {
 
-TEST(Codec, ReadsWhatItWrote) {
+TEST(Codec, DecodesWhatWasEncoded) {
   Encoder encoder;
   encoder.u8(0xff);
   encoder.u32(0x01020304U);
@@ -38,10 +38,11 @@ TEST(Codec, IsLittleEndianWithoutPadding) {
   EXPECT_EQ(std::move(encoder).take(), expected);
 }
 
-TEST(Codec, BelievesNoLengthBeyondTheBytesThereAre) {
+TEST(Codec, RefusesALengthBeyondTheBytesThatAreLeft) {
   Encoder encoder;
   encoder.u32(0xffffffffU);
   encoder.u8(7);
+  // The bytes lie at byte 100 of the file.
   const auto decoder = [&] { return Decoder(encoder.encoded(), "a/file", 100); };
   test::expect_refusal<CheckpointError>(
       [&] { static_cast<void>(decoder().string(std::numeric_limits<std::size_t>::max())); },
@@ -63,7 +64,7 @@ TEST(Codec, BelievesNoLengthBeyondTheBytesThereAre) {
   EXPECT_EQ(error.offset(), 104U);
 }
 
-TEST(Codec, CountsNoElementsForWhichThereAreNotTheBytes) {
+TEST(Codec, RefusesMoreElementsThanTheBytesCanHold) {
   Encoder encoder;
   encoder.u32(2);
   for (std::uint8_t i = 0; i < 7; ++i) {
@@ -75,7 +76,7 @@ TEST(Codec, CountsNoElementsForWhichThereAreNotTheBytes) {
       {"a/file", "2 elements", "7 bytes follow"});
 }
 
-TEST(Codec, OfRandomBytesReadsNothingBeyondThem) {
+TEST(Codec, DecodesRandomBytesWithoutReadingBeyondThem) {
   const std::uint64_t seed = 11;
   test::Rng rng(seed);
   for (int round = 0; round < 2'000; ++round) {

@@ -112,21 +112,21 @@ FaultyFileSystem::Fate FaultyFileSystem::next(Call call) {
   if (before_) {
     before_();
   }
-  const std::size_t n = calls_[static_cast<std::size_t>(call)]++;
-  if (call != fault_.call || n < fault_.nth) {
+  const std::size_t number = calls_[static_cast<std::size_t>(call)]++;
+  if (call != fault_.call || number < fault_.nth) {
     return Fate::Works;
   }
   switch (fault_.how) {
     case Fault::How::FailsForGood:
       return Fate::Fails;
     case Fault::How::Fails:
-      return n == fault_.nth ? Fate::Fails : Fate::Works;
+      return number == fault_.nth ? Fate::Fails : Fate::Works;
     case Fault::How::DoneButFails:
-      return n == fault_.nth ? Fate::WorksButFails : Fate::Works;
+      return number == fault_.nth ? Fate::WorksButFails : Fate::Works;
     case Fault::How::Short:
       break;
   }
-  // All calls from the n-th on are halved, so that a retry of the rest is halved too.
+  // All calls from the n-th on are halved, so that the call for the rest is halved too.
   return Fate::Halved;
 }
 

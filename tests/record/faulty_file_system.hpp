@@ -5,8 +5,7 @@
 
 namespace reprise::test {
 
-/// The calls of `record::FileSystem` and of the objects that it opens. A test can make each of them
-/// fail.
+/// The calls of `record::FileSystem` and of its directories and files, which tests make fail.
 enum class Call : std::uint8_t {
   OpenDirectory,
   Create,
@@ -24,7 +23,7 @@ enum class Call : std::uint8_t {
 inline constexpr std::size_t kCalls = 12;
 const char* name_of(Call call);
 
-/// The fault that happens to the n-th call of one kind.
+/// A fault of the n-th call of one kind.
 struct Fault {
   enum class How : std::uint8_t {
     Fails,         ///< The call does nothing and returns `error`; later calls work.
@@ -39,7 +38,7 @@ struct Fault {
   int error = 0;
 };
 
-/// Forwards to another file system, with one fault. Not thread-safe.
+/// Forwards calls to another file system, with one fault. Not thread-safe.
 class FaultyFileSystem final : public record::FileSystem {
  public:
   FaultyFileSystem(record::FileSystem& inner, const Fault& fault) : inner_(inner), fault_(fault) {}
@@ -56,12 +55,13 @@ class FaultyFileSystem final : public record::FileSystem {
   }
   [[nodiscard]] bool fault_occurred() const { return calls(fault_.call) > fault_.nth; }
 
-  /// Counts a call, and returns what has to happen to it.
+  /// What happens to a call.
   enum class Fate : std::uint8_t { Works, Fails, WorksButFails, Halved };
+  /// Counts a call, and returns what has to happen to it.
   Fate next(Call call);
   [[nodiscard]] int error() const { return -fault_.error; }
 
-  /// Makes a call whose only result is its return value, with the fault if it is due.
+  /// Makes a call that returns 0 or an error, unless the call is the faulty one.
   template <class Work>
   int run(Call call, const Work& work) {
     switch (next(call)) {
@@ -79,7 +79,7 @@ class FaultyFileSystem final : public record::FileSystem {
 
  private:
   record::FileSystem& inner_;
-  const Fault fault_{.nth = static_cast<std::size_t>(-1)};
+  const Fault fault_{.nth = static_cast<std::size_t>(-1)};  // No call has this number.
   const std::function<void()> before_;
   std::array<std::size_t, kCalls> calls_{};
 };

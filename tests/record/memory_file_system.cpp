@@ -57,6 +57,9 @@ class MemoryFile final : public File {
   std::shared_ptr<MemoryFileSystem::Contents> contents_;
 };
 
+/// The number of holders of a lock that is held exclusively.
+constexpr int kExclusive = -1;
+
 class MemoryLock final : public Lock {
  public:
   MemoryLock(MemoryFileSystem& system, std::string name)
@@ -64,7 +67,7 @@ class MemoryLock final : public Lock {
   ~MemoryLock() override {
     const std::lock_guard lock(system_.mutex_);
     int& holders = system_.locks_[name_];
-    holders = holders < 0 ? 0 : holders - 1;
+    holders = holders == kExclusive ? 0 : holders - 1;
   }
   MemoryLock(const MemoryLock&) = delete;
   MemoryLock& operator=(const MemoryLock&) = delete;
@@ -85,7 +88,7 @@ class MemoryDirectory final : public Directory {
       return -EEXIST;
     }
     contents = std::make_shared<MemoryFileSystem::Contents>();
-    contents->number = ++system_.made_;
+    contents->number = ++system_.last_number_;
     system_.record_operation({Operation::Kind::Create, contents->number, name, {}, 0, {}});
     file = std::make_unique<MemoryFile>(system_, contents);
     return 0;
@@ -143,10 +146,10 @@ class MemoryDirectory final : public Directory {
     const std::lock_guard guard(system_.mutex_);
     int& holders = system_.locks_[name];
     const bool exclusive = mode == LockMode::Exclusive;
-    if (holders < 0 || (exclusive && holders > 0)) {
+    if (holders == kExclusive || (exclusive && holders > 0)) {
       return -EWOULDBLOCK;
     }
-    holders = exclusive ? -1 : holders + 1;
+    holders = exclusive ? kExclusive : holders + 1;
     lock = std::make_unique<MemoryLock>(system_, name);
     return 0;
   }
@@ -179,7 +182,7 @@ MemoryFiles MemoryFileSystem::files() const {
 void MemoryFileSystem::put(const std::string& name, std::vector<std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   auto contents = std::make_shared<Contents>();
-  contents->number = ++made_;
+  contents->number = ++last_number_;
   contents->bytes = std::move(bytes);
   files_[name] = std::move(contents);
 }

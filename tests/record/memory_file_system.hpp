@@ -12,7 +12,7 @@
 
 namespace reprise::test {
 
-/// A recorded call to a file system, with everything that determines what a crash leaves of it.
+/// A recorded call to a file system, with all that determines which files a crash leaves.
 struct Operation {
   enum class Kind : std::uint8_t { Create, Write, SyncFile, Rename, Remove, SyncDirectory, Mark };
 
@@ -20,7 +20,7 @@ struct Operation {
   /// The number of the file, which is never reused; for a mark, the mark's value.
   std::uint64_t file = 0;
   std::string name;  ///< The file's name; for a renaming, the old name.
-  std::string to;
+  std::string to;    ///< For a renaming, the new name.
   std::uint64_t offset = 0;
   std::vector<std::byte> bytes;
 };
@@ -45,11 +45,11 @@ class MemoryFileSystem final : public record::FileSystem {
   void put(const std::string& name, std::vector<std::byte> bytes);
   void erase(const std::string& name);
 
-  /// Records a mark, with which tests find a place among the operations.
+  /// Records a mark, by which tests find a place among the operations.
   void mark(std::uint64_t value);
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
-  /// Turns recording on or off; off saves memory where many bytes are written.
-  void record(bool yes) { recording_ = yes; }
+  /// Turns recording on or off. Off saves memory if many bytes are written.
+  void record(bool on) { recording_ = on; }
 
  private:
   friend class MemoryDirectory;
@@ -66,7 +66,7 @@ class MemoryFileSystem final : public record::FileSystem {
   std::map<std::string, std::shared_ptr<Contents>> files_;
   std::map<std::string, int> locks_;  ///< Number of readers, or -1 for an exclusive lock.
   std::vector<Operation> operations_;
-  std::uint64_t made_ = 0;
+  std::uint64_t last_number_ = 0;  ///< Of a file.
   bool recording_ = true;
 };
 

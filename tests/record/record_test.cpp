@@ -31,25 +31,25 @@ ByteVector read_back(StoredFile& file, const RecordPlace& place) {
 
 class Records : public testing::TestWithParam<int> {};
 
-TEST_P(Records, ComeBackWhateverTheirSizeAndParts) {
+TEST_P(Records, AreReadAsTheyWereWrittenWhateverTheirSizeAndParts) {
   const std::uint64_t seed = 3;
   test::Rng rng(seed);
   test::MemoryFileSystem system;
   Folder folder(system, "folder", IfAbsent::Create);
   StoredFile file = folder.create("records");
   RecordWriter writer({.level = GetParam()});
-  std::uint64_t end = 17;
+  std::uint64_t end = 17;  // A record may begin at any byte.
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{1000}, kBlockBytes - 1,
         kBlockBytes, kBlockBytes + 1, 2 * kBlockBytes, 3 * kBlockBytes + 12345}) {
-    for (const bool dull : {false, true}) {
+    for (const bool compressible : {false, true}) {
       const ByteVector bytes =
-          dull ? test::compressible_bytes(rng, size) : test::random_bytes(rng, size);
+          compressible ? test::compressible_bytes(rng, size) : test::random_bytes(rng, size);
       const RecordPlace place = writer.write(file, end, cut(rng, bytes), Form::Compressed, {});
       EXPECT_EQ(place.offset, end);
       EXPECT_EQ(place.raw, size);
       EXPECT_LE(place.stored, size + blocks_of(size) * BlockHeader::kBytes);
-      if (dull && GetParam() > 0 && size >= 1000) {
+      if (compressible && GetParam() > 0 && size >= 1000) {
         EXPECT_LT(place.stored, size / 2);
       }
       EXPECT_EQ(read_back(file, place), bytes) << size << " bytes, seed " << seed;
@@ -58,7 +58,7 @@ TEST_P(Records, ComeBackWhateverTheirSizeAndParts) {
   }
 }
 
-TEST_P(Records, PassForNoOtherRecord) {
+TEST_P(Records, AreRefusedAtThePlaceOfAnotherRecord) {
   test::Rng rng(4);
   test::MemoryFileSystem system;
   Folder folder(system, "folder", IfAbsent::Create);
@@ -126,7 +126,7 @@ TEST(Record, IsCompressedOnlyIfAskedTo) {
   EXPECT_EQ(read_back(file, place), zeros);
 }
 
-TEST(Record, StopsBetweenBlocks) {
+TEST(Record, IsNotWrittenAfterAStopRequest) {
   test::Rng rng(5);
   test::MemoryFileSystem system;
   Folder folder(system, "folder", IfAbsent::Create);
@@ -140,7 +140,7 @@ TEST(Record, StopsBetweenBlocks) {
   EXPECT_EQ(test::checkpoint_error_of(write).kind(), CheckpointError::Kind::Cancelled);
 }
 
-TEST(Folder, AFileThatIsGoneAlreadyIsRemoved) {
+TEST(Folder, RemovingAFileThatDoesNotExistSucceeds) {
   test::MemoryFileSystem files;
   Folder folder(files, "folder", IfAbsent::Create);
   static_cast<void>(folder.create("file"));
