@@ -5,10 +5,11 @@
 namespace reprise::test {
 namespace {
 
+/// For each key the sum of the weights of the later items of its episode, and of all of them.
 struct Sums {
   std::vector<double> after;
   std::vector<double> totals;
-  std::size_t found = 0;
+  std::size_t found = 0;  ///< The number of keys whose item is in the buffer.
 };
 
 Sums sums_of(const ReplayBuffer& replay, std::span<const ItemKey> keys, std::size_t selector = 0) {
@@ -17,12 +18,13 @@ Sums sums_of(const ReplayBuffer& replay, std::span<const ItemKey> keys, std::siz
   return sums;
 }
 
-/// The keys of all items. Works with every kind of window.
+/// The keys of all items, with every kind of window: a stratified draw of 4 N items from N equal
+/// weights gives every item.
 std::vector<ItemKey> keys_in(NumberedBuffer& line) {
   std::map<std::uint64_t, ItemKey> keys;
   const std::size_t steps = line.replay.size();
   if (steps != 0) {
-    // The sampler is named, because the batch is in its memory.
+    // The sampler must outlive `all`, whose batch lies in the sampler's memory.
     Sampler sampler = line.replay.selector(1).sampler();
     const SampleResult all = sampler.sample(4 * steps, kNoWait);
     for (std::size_t i = 0; all && i < all->size(); ++i) {
@@ -36,15 +38,16 @@ std::vector<ItemKey> keys_in(NumberedBuffer& line) {
   return list;
 }
 
-/// Compares with sums over all items. Priorities are small integers, so weights and sums are exact.
+/// Compares `Episodes::sums` with sums over all gathered items. Priorities are small integers, so
+/// weights and sums are exact.
 void expect_correct_sums(NumberedBuffer& line) {
   const std::vector<ItemKey> keys = keys_in(line);
   const Batch items = line.replay.gather(keys);
   std::vector<float> priorities(keys.size());
   ASSERT_EQ(line.replay.selector().priorities(keys, priorities), keys.size());
   const Sums sums = sums_of(line.replay, keys);
-  const Sums counts =
-      sums_of(line.replay, keys, 1);  // Selector 1 is the `Uniform` one of `NumberedBuffer`.
+  // Selector 1 is the `Uniform` one of `NumberedBuffer`, so its sums are numbers of items.
+  const Sums counts = sums_of(line.replay, keys, 1);
   ASSERT_EQ(sums.found, keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     double after = 0.0;
@@ -73,7 +76,7 @@ Window random_window(Rng& rng) {
                      .frame_stack = static_cast<std::uint32_t>(rng.between(1, 3))};
 }
 
-TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
+TEST(EpisodeSums, AreThoseOfTheItemsThatAreInTheBufferAfterAnyChange) {
   const std::size_t seeds = scaled(60, 12);
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -85,17 +88,17 @@ TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
                                      .chunk_steps = rng.between(14, 40),
                                      .shards = rng.between(1, 3)});
     std::vector<Writer> writers;
-    const auto hire = [&] {
+    const auto renew_writers = [&] {
       writers.clear();
       while (writers.size() < 3) {
         writers.push_back(line.replay.writer());
       }
     };
-    hire();
-    const double ends = rng.chance(0.5) ? 0.01 : 0.1;
+    renew_writers();
+    const double end_chance = rng.chance(0.5) ? 0.01 : 0.1;
     for (std::uint64_t number = 0; number < 600; ++number) {
       line.append(writers[rng.below(writers.size())], number,
-                  rng.chance(ends) ? End::Terminated : End::Continue);
+                  rng.chance(end_chance) ? End::Terminated : End::Continue);
       if (!rng.chance(0.05)) {
         continue;
       }
@@ -110,7 +113,7 @@ TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
         const ScratchDirectory directory;
         line.replay.save(directory.path());
         line.replay.restore(directory.path());
-        hire();
+        renew_writers();
       } else if (rng.chance(0.05)) {
         line.replay.clear();
       }
@@ -120,7 +123,7 @@ TEST(EpisodeSums, AreThoseOfThePresentItemsWhateverHappensToThem) {
   }
 }
 
-TEST(EpisodeSums, GoOverAllChunksAndShardsOfALongEpisode) {
+TEST(EpisodeSums, AddUpALongEpisodeOverAllItsChunksAndShards) {
   constexpr std::uint64_t kSteps = 5000;
   NumberedBuffer line(
       SmallOptions{.capacity_steps = 6000, .episode_index = true, .chunk_steps = 12, .shards = 4});
@@ -136,7 +139,7 @@ TEST(EpisodeSums, GoOverAllChunksAndShardsOfALongEpisode) {
   EXPECT_EQ(sums.totals, std::vector<double>(kSteps, after));
 }
 
-TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
+TEST(EpisodeSums, LeaveOutRemovedAndExhaustedItems) {
   NumberedBuffer line(SmallOptions{.selectors = {kRawProportional, Fifo{}},
                                    .max_times_sampled = 1,
                                    .episode_index = true,
@@ -147,7 +150,7 @@ TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
     keys.push_back(*line.replay.episodes().find(line.writer().episode_id(), i));
   }
   const SampleResult drawn =
-      // `Fifo` draws the items of priorities 1 to 4, which are exhausted then.
+      // `Fifo` draws the items of priorities 1 to 4. They may be drawn once, so they are exhausted.
       as_lvalue(line.replay.selector(1).sampler()).sample(4, kNoWait);
   ASSERT_TRUE(drawn);
   line.replay.remove(std::span(keys).last(1));
@@ -155,13 +158,14 @@ TEST(EpisodeSums, LeaveOutWhatIsGoneOrExhausted) {
   EXPECT_EQ(sums.found, 9U);
   for (std::size_t i = 0; i < 9; ++i) {
     EXPECT_EQ(sums.totals[i], 5 + 6 + 7 + 8 + 9);
-    const double later = static_cast<double>(90 - (i + 1) * (i + 2)) / 2.0;
-    EXPECT_EQ(sums.after[i], i < 4 ? 35.0 : later) << i;
+    // The sum of the priorities from i + 2 to 9; exhausted items, with priorities up to 4, weigh 0.
+    const double sum_after = static_cast<double>(90 - (i + 1) * (i + 2)) / 2.0;
+    EXPECT_EQ(sums.after[i], i < 4 ? 35.0 : sum_after) << i;
   }
   EXPECT_TRUE(std::isnan(sums.after[9]) && std::isnan(sums.totals[9]));
 }
 
-TEST(EpisodeSums, RefuseWhatTheyCannotAddUp) {
+TEST(EpisodeSums, RefuseSelectorsSpansAndKeysThatDoNotFit) {
   NumberedBuffer line(
       SmallOptions{.selectors = {kRawProportional, RankBased{}}, .episode_index = true});
   line.append_many(0, 3);
@@ -188,10 +192,12 @@ TEST(EpisodeSums, RefuseWhatTheyCannotAddUp) {
       {"sums", "keys[0]"});
 }
 
-TEST(EpisodeSums, OfAnEpisodeAreBetweenItsLowestAndHighestBesideUpdates) {
+/// Updates give priorities of 1 or 2 meanwhile, so the sum of n items is at most 2 n.
+TEST(EpisodeSums, AreWithinTheBoundsOfThePrioritiesWhileOtherThreadsUpdateAndAppend) {
   NumberedBuffer line(
       SmallOptions{.capacity_steps = 3000, .episode_index = true, .chunk_steps = 32, .shards = 3});
-  line.append_many(0, 500, 1.0F);
+  constexpr std::size_t kItems = 500;
+  line.append_many(0, kItems, 1.0F);
   const std::vector<ItemKey> keys = line.key_list();
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;
@@ -216,10 +222,10 @@ TEST(EpisodeSums, OfAnEpisodeAreBetweenItsLowestAndHighestBesideUpdates) {
     const Sums sums = sums_of(line.replay, keys);
     for (std::size_t k = 0; k < keys.size(); ++k) {
       if (std::isnan(sums.totals[k])) {
-        continue;  // Steps of the other writer have evicted this item.
+        continue;  // This item was evicted for steps of the other writer.
       }
       ASSERT_LE(sums.after[k], sums.totals[k]);
-      ASSERT_LE(sums.totals[k], 2.0 * 500);
+      ASSERT_LE(sums.totals[k], 2.0 * kItems);
     }
   }
   done.store(true);

@@ -14,11 +14,14 @@ struct Goals {
 /// The value of all goals before the call, which stands for a goal that was not changed.
 inline constexpr std::uint64_t kUnchangedGoal = 1U << 30U;
 
+/// The value of all distances before the call.
+inline constexpr std::int32_t kUnchangedDistance = 99;
+
 inline Goals relabel(Hindsight& hindsight, std::span<const ItemKey> keys) {
-  Goals made{std::vector(keys.size(), kUnchangedGoal), std::vector<std::int32_t>(keys.size(), 99),
-             0};
-  made.relabelled = hindsight.relabel(keys, std::span(made.goals), std::span(made.distances));
-  return made;
+  Goals result{std::vector(keys.size(), kUnchangedGoal),
+               std::vector(keys.size(), kUnchangedDistance)};
+  result.relabelled = hindsight.relabel(keys, std::span(result.goals), std::span(result.distances));
+  return result;
 }
 
 /// Counts how often each distance occurs if one item is relabelled `calls` times.
@@ -35,7 +38,8 @@ inline Options options_of(std::size_t shards, std::uint32_t chunk_steps) {
   return SmallOptions{.chunk_steps = chunk_steps, .shards = shards};
 }
 
-/// Expects each distance from `first` to `last`, except 0, to occur equally often.
+/// Expects each distance from `first` to `last`, except 0, to occur equally often, and no other
+/// distance. Counts may be five standard deviations from their mean.
 inline void expect_uniform(const std::map<std::int32_t, int>& counts, std::int32_t first,
                            std::int32_t last) {
   std::set<std::int32_t> expected;
@@ -43,12 +47,12 @@ inline void expect_uniform(const std::map<std::int32_t, int>& counts, std::int32
     expected.insert(distance);
   }
   expected.erase(0);
-  double all = 0;
+  double total = 0;
   for (const auto& [distance, count] : counts) {
     EXPECT_TRUE(expected.contains(distance)) << distance;
-    all += count;
+    total += count;
   }
-  const double mean = all / static_cast<double>(expected.size());
+  const double mean = total / static_cast<double>(expected.size());
   for (const std::int32_t distance : expected) {
     EXPECT_TRUE(counts.contains(distance)) << distance;
     EXPECT_NEAR(counts.contains(distance) ? counts.at(distance) : 0, mean, 5 * std::sqrt(mean));

@@ -8,8 +8,8 @@
 namespace reprise::test {
 namespace {
 
-/// Appends `episodes` whole episodes of `steps` steps. The observations of episode e are
-/// consecutive numbers from e * (steps + 1) on.
+/// Appends `episodes` whole episodes of `steps` steps, numbered from `first` on. An episode has
+/// steps + 1 observations; those of episode e are consecutive numbers from e * (steps + 1) on.
 void append_episodes(NumberedBuffer& line, Writer& writer, std::uint64_t first,
                      std::size_t episodes, std::size_t steps) {
   for (std::uint64_t e = first; e < first + episodes; ++e) {
@@ -19,27 +19,29 @@ void append_episodes(NumberedBuffer& line, Writer& writer, std::uint64_t first,
   }
 }
 
-/// Expects `Final` goals to be the last observation of the episode, unless that has been evicted.
+/// Expects `Final` goals to be the last observations of their episodes of `steps` steps.
 void expect_final_goals(NumberedBuffer& line, std::size_t steps) {
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
-  Hindsight last = line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
-  std::vector<ItemKey> asked;
+  Hindsight final_goals =
+      line.replay.hindsight(line.id, {.goal = HindsightGoal::Final, .share = 1.0F});
+  std::vector<ItemKey> key_list;
   for (const auto& [number, key] : keys) {
-    asked.push_back(key);
+    key_list.push_back(key);
   }
-  const Goals made = relabel(last, asked);
-  EXPECT_EQ(made.relabelled, asked.size());
-  std::size_t cut = 0;
+  const Goals goals = relabel(final_goals, key_list);
+  EXPECT_EQ(goals.relabelled, key_list.size());
+  std::size_t too_early = 0;
   std::size_t i = 0;
   for (const auto& [number, key] : keys) {
-    const std::uint64_t goal = made.goals[i];
-    ASSERT_EQ(goal, number + static_cast<std::uint64_t>(made.distances[i]));
+    const std::uint64_t goal = goals.goals[i];
+    ASSERT_EQ(goal, number + static_cast<std::uint64_t>(goals.distances[i]));
     ASSERT_LE(goal, number - number % (steps + 1) + steps);
-    // If the step at the goal is an item, the goal is not the episode's last observation.
-    cut += keys.contains(goal) ? 1U : 0U;
+    // No step begins at an episode's last observation. So a goal at which an item begins came from
+    // a search that ended too early.
+    too_early += keys.contains(goal) ? 1U : 0U;
     ++i;
   }
-  EXPECT_EQ(cut, 0U) << "of " << keys.size();
+  EXPECT_EQ(too_early, 0U) << "of " << keys.size();
   EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
 }
 
@@ -52,7 +54,7 @@ TEST(HindsightOverChunks, FinalGoalsOfLongEpisodesAreManyChunksAway) {
     Writer writer = line.replay.writer();
     append_episodes(line, writer, 0, 20, 170);
     expect_final_goals(line, 170);
-    // The open episode is tested with its end at every row of a chunk.
+    // An open episode ends at its last row so far, which is at every place in a chunk in turn.
     for (std::uint64_t i = 0; i < 40; ++i) {
       line.append(writer, 20 * 171 + i);
       expect_final_goals(line, 170);
@@ -66,7 +68,7 @@ std::map<std::int32_t, int> distances_of(NumberedBuffer& line, HindsightGoal goa
   return count_distances(hindsight, key, 20'000);
 }
 
-/// Takes free chunks out of the pool, so that no writer gets them.
+/// Takes all fresh chunks out of the pool, so that no writer gets them before they are returned.
 class WithheldChunks {
  public:
   explicit WithheldChunks(NumberedBuffer& line)
@@ -87,7 +89,7 @@ class WithheldChunks {
   std::vector<std::uint32_t> chunks_;
 };
 
-TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
+TEST(HindsightOverChunks, AnEpisodeWhoseWriterHadToWaitForItsNextChunkIsFollowed) {
   NumberedBuffer line(options_of(1, 16));
   Writer writer = line.replay.writer({.timeout = 0ns});
   line.append_many(writer, 100, 14);
@@ -102,8 +104,9 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateIsFollowed) {
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(115)), -15, 1);
 }
 
-/// The chunk that the late writer left belongs to another writer when its episode goes on.
-TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
+/// The late writer has to wait for its next chunk. When its episode goes on, its last chunk already
+/// holds steps of another writer.
+TEST(HindsightOverChunks, AnEpisodeWhoseWriterHadToWaitDoesNotCutAnotherEpisode) {
   NumberedBuffer line(options_of(1, 16));
   Writer late = line.replay.writer({.timeout = 0ns});
   line.append_many(late, 100, 14);
@@ -125,7 +128,7 @@ TEST(HindsightOverChunks, AnEpisodeThatGoesOnLateDoesNotCutAnother) {
   expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(116)), -1, 2);
 }
 
-TEST(HindsightOverChunks, AreFoundAfterALoad) {
+TEST(HindsightOverChunks, GoalsAreFoundAfterALoad) {
   for (const std::uint32_t shards : {1U, 3U}) {
     const ScratchDirectory directory;
     Options options = options_of(shards, 16);
@@ -143,14 +146,14 @@ TEST(HindsightOverChunks, AreFoundAfterALoad) {
     const std::uint64_t step = 18 * 41 + 20;
     ASSERT_EQ(line.keys(), saved);
     expect_uniform(distances_of(line, HindsightGoal::Episode, saved.at(step)), -20, 20);
-    // Episodes that begin after the load are right too.
+    // Episodes that begin after the load are followed too.
     Writer again = line.replay.writer();
     append_episodes(line, again, 30, 5, 40);
     expect_final_goals(line, 40);
   }
 }
 
-TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
+TEST(HindsightOverChunks, GoalsStopBeforeTheFirstEvictedChunkOfAnEpisode) {
   for (const std::uint32_t frame_stack : {1U, 3U}) {
     Options options = options_of(1, 16);
     options.window = Transitions{.frame_stack = frame_stack};
@@ -162,22 +165,22 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
       // The second chunk has the lowest priorities, so it is evicted first.
       return number < 15 || number >= third ? 1.0F : 0.0625F;
     });
-    const std::uint32_t left = line.keys().at(20).slot() / 16;
+    const std::uint32_t evicted = line.keys().at(20).slot() / 16;
     const float low = 0.125F;  // Later steps are evicted next, so that the other chunks stay.
     line.append(60, End::Truncated, {&low, 1});
     std::map<std::uint64_t, ItemKey> keys;
     std::uint64_t number = 100;
-    const auto append = [&] {
+    const auto append_short_episode = [&] {
       line.append(number, End::Continue, {&low, 1});
       line.append(number + 1, End::Terminated, {&low, 1});
       number += 3;
     };
-    // Appends until other steps are in the memory of the second chunk, and the row with which the
-    // episode's part began holds a step or, if context rows are repeated, an episode's final
-    // observation.
-    while (keys.empty() || keys.rbegin()->second.slot() / 16 != left) {
+    // Appends until the memory of the second chunk holds other steps. The row with which the part
+    // of the long episode began there then holds one of these steps or, if stacks repeat earlier
+    // rows, the final observation of another episode.
+    while (keys.empty() || keys.rbegin()->second.slot() / 16 != evicted) {
       ASSERT_LT(number, 1000U);
-      append();
+      append_short_episode();
       keys = line.keys();
     }
     ASSERT_TRUE(keys.contains(3) && !keys.contains(20) && keys.contains(33));
@@ -185,15 +188,15 @@ TEST(HindsightOverChunks, AnEpisodeIsFollowedToTheFirstChunkThatHasLeft) {
     expect_uniform(distances_of(line, HindsightGoal::Episode, keys.at(33)),
                    static_cast<std::int32_t>(third) - 33, 61 - 33);
     for (int i = 0; i < 10; ++i) {
-      append();  // Appends until the chunk is full.
+      append_short_episode();  // Fills the chunk.
     }
     line.replay.clear();
     EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
 }
 
-/// A damaged checkpoint may give the last row of a full chunk a header that claims another row
-/// after it.
+/// A damaged checkpoint may give the last row of a full chunk the header of a step, whose next
+/// observation would lie in the following row, beyond the chunk.
 TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
   NumberedBuffer line(options_of(1, 16));
   line.append_many(100, 14);

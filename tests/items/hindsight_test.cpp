@@ -4,21 +4,21 @@
 namespace reprise::test {
 namespace {
 
-/// Counts the distances for a step of an episode of eleven steps, in one chunk or in several small
-/// ones.
+/// Counts the distances of the goals of step `step`. Steps 1 to 11 are an episode, in one chunk or
+/// in several small chunks; 100 to 103 precede it, 200 to 203 follow it.
 std::map<std::int32_t, int> distances_of(HindsightGoal goal, std::uint64_t step, int calls,
                                          std::uint32_t chunk_steps = 32) {
   NumberedBuffer line(options_of(chunk_steps < 16 ? 3 : 1, chunk_steps));
   Hindsight hindsight = line.replay.hindsight(line.id, {.goal = goal, .share = 1.0F, .seed = 5});
-  line.append_many(100, 3);  // Another episode precedes it.
+  line.append_many(100, 3);
   line.append(103, End::Terminated);
   line.append_many(1, 10);
   line.append(11, End::Truncated);
-  line.append_many(200, 4);  // Another episode follows it.
+  line.append_many(200, 4);
   return count_distances(hindsight, line.keys().at(step), calls);
 }
 
-TEST(Hindsight, FutureIsAnyLaterObservationAlike) {
+TEST(Hindsight, FutureGoalsAreAllLaterObservationsEquallyOften) {
   for (const std::uint32_t chunk_steps : {32U, 6U}) {
     const auto distances = [=](std::uint64_t step, int calls) {
       return distances_of(HindsightGoal::Future, step, calls, chunk_steps);
@@ -30,14 +30,14 @@ TEST(Hindsight, FutureIsAnyLaterObservationAlike) {
   }
 }
 
-TEST(Hindsight, FinalIsTheLastObservation) {
+TEST(Hindsight, FinalGoalsAreTheLastObservation) {
   for (const std::uint32_t chunk_steps : {32U, 6U}) {
     expect_uniform(distances_of(HindsightGoal::Final, 4, 100, chunk_steps), 8, 8);
     expect_uniform(distances_of(HindsightGoal::Final, 103, 100, chunk_steps), 1, 1);
   }
 }
 
-TEST(Hindsight, EpisodeIsAnyOtherObservationAlike) {
+TEST(Hindsight, EpisodeGoalsAreAllOtherObservationsEquallyOften) {
   for (const std::uint32_t chunk_steps : {32U, 6U}) {
     const auto distances = [=](std::uint64_t step) {
       return distances_of(HindsightGoal::Episode, step, 20000, chunk_steps);
@@ -49,7 +49,7 @@ TEST(Hindsight, EpisodeIsAnyOtherObservationAlike) {
   }
 }
 
-TEST(Hindsight, TheShareOfItemsIsRelabelled) {
+TEST(Hindsight, RelabelsTheShareOfItemsThatTheOptionsName) {
   NumberedBuffer line(options_of(2, 16));
   line.append_many(1, 50);
   const std::vector<ItemKey> keys(10000, line.keys().at(7));
@@ -65,16 +65,16 @@ TEST(Hindsight, EqualSeedsGiveEqualGoals) {
   NumberedBuffer line(options_of(2, 16));
   line.append_many(1, 50);
   std::vector<ItemKey> keys = line.key_list();
-  Hindsight one = line.replay.hindsight(line.id, {.seed = 3});
-  Hindsight same = line.replay.hindsight(line.id, {.seed = 3});
-  Hindsight other = line.replay.hindsight(line.id, {.seed = 4});
-  const Goals goals = relabel(one, keys);
-  EXPECT_EQ(goals.goals, relabel(same, keys).goals);
-  EXPECT_NE(goals.goals, relabel(other, keys).goals);
-  EXPECT_NE(goals.goals, relabel(one, keys).goals);
+  Hindsight first = line.replay.hindsight(line.id, {.seed = 3});
+  Hindsight same_seed = line.replay.hindsight(line.id, {.seed = 3});
+  Hindsight other_seed = line.replay.hindsight(line.id, {.seed = 4});
+  const Goals goals = relabel(first, keys);
+  EXPECT_EQ(goals.goals, relabel(same_seed, keys).goals);
+  EXPECT_NE(goals.goals, relabel(other_seed, keys).goals);
+  EXPECT_NE(goals.goals, relabel(first, keys).goals);
 }
 
-TEST(Hindsight, RefusesWhatDoesNotFit) {
+TEST(Hindsight, RefusesFieldsSharesAndSpansThatDoNotFit) {
   NumberedBuffer line;
   line.append_many(1, 5);
   expect_refusal([&] { (void)line.replay.hindsight(AnyField(line.action)); },
@@ -84,8 +84,8 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   expect_refusal([&] { (void)line.replay.hindsight(line.id, {.share = nan}); },
                  {"HindsightOptions::share is nan"});
-  Schema of_other;
-  const auto deep = of_other.observation<float>("deep");
+  Schema other_schema;
+  const auto deep = other_schema.observation<float>("deep");
   expect_refusal([&] { (void)line.replay.hindsight(deep); },
                  {"field 'id'", "the handle is of another schema"});
   NumberedBuffer three(SmallOptions{.window = Transitions{.n_step = 3}});
@@ -96,7 +96,7 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   const std::vector<ItemKey> keys = {line.keys().at(2), line.keys().at(3)};
   std::vector<std::uint64_t> goals(2, kUnchangedGoal);
   std::vector<std::int64_t> wrong(2);
-  std::vector<std::int32_t> distances(2, 99);
+  std::vector<std::int32_t> distances(2, kUnchangedDistance);
   const std::span<std::uint64_t> all(goals);
   expect_refusal([&] { hindsight.relabel(keys, std::span(wrong), std::span(distances)); },
                  {"goals are of another type", "scalar u64"});
@@ -109,7 +109,7 @@ TEST(Hindsight, RefusesWhatDoesNotFit) {
   expect_refusal([&] { hindsight.relabel(mixed, all, std::span(distances)); },
                  {"Hindsight::relabel: keys[1] has tag"});
   EXPECT_EQ(goals, std::vector(2, kUnchangedGoal));
-  EXPECT_EQ(distances, std::vector(2, 99));
+  EXPECT_EQ(distances, std::vector(2, kUnchangedDistance));
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ Options indexed(std::size_t shards) {
   return SmallOptions{.episode_index = true, .shards = shards};
 }
 
-/// Expects slot i to show step `number` as a drawn batch would.
+/// Expects place i of the batch to hold step `number`, as a drawn batch would. Only the probability
+/// is 0, because the item was not drawn.
 void expect_step(const NumberedBuffer& line, const Batch& batch, std::size_t i,
                  std::uint64_t number) {
   EXPECT_EQ(batch.now(line.id)[i], number);
@@ -19,8 +20,8 @@ void expect_step(const NumberedBuffer& line, const Batch& batch, std::size_t i,
   EXPECT_EQ(batch.probabilities()[i], 0.0);
 }
 
-/// Expects slot i to be marked as empty, with zeros in place of its earlier values.
-void expect_nothing(const NumberedBuffer& line, const Batch& batch, std::size_t i) {
+/// Expects zeros at place i of the batch, as for a stale key.
+void expect_zeros(const NumberedBuffer& line, const Batch& batch, std::size_t i) {
   EXPECT_EQ(batch.now(line.id)[i], 0U);
   EXPECT_EQ(batch.next(line.id)[i], 0U);
   EXPECT_EQ(batch.now(line.action)[i], 0U);
@@ -34,44 +35,49 @@ void expect_nothing(const NumberedBuffer& line, const Batch& batch, std::size_t 
   EXPECT_EQ(batch.probabilities()[i], 0.0);
 }
 
-TEST(Gather, GivesTheItemsOfTheKeysInTheSequenceAsked) {
+TEST(Gather, GivesTheItemsInTheOrderOfTheirKeysAndZerosForStaleKeys) {
   const std::uint64_t seed = 20261120;
   for (const std::size_t shards : {1U, 3U}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", shards " << shards);
     Rng rng(seed + shards);
     NumberedBuffer line(indexed(shards));
-    std::map<std::uint64_t, ItemKey> keys;  // Keys of all items, including those that have left.
-    // Gathers more keys than a block holds, some twice, into a batch with earlier contents.
-    Batch batch = line.replay.make_batch(5003);
+    std::map<std::uint64_t, ItemKey> all_keys;  // Keys by step, of evicted items too.
+    // Gathers many keys, most of them several times, into a batch with earlier contents.
+    constexpr std::size_t kKeys = 5000;
+    constexpr std::size_t kOffset = 3;
+    Batch batch = line.replay.make_batch(kOffset + kKeys);
     for (std::uint64_t first = 1; first < 400; first += 40) {
       line.append_many(first, 40);
-      const std::map<std::uint64_t, ItemKey> there = line.keys();
-      keys.insert(there.begin(), there.end());
-      std::vector<std::uint64_t> asked;
-      std::vector<ItemKey> named;
-      for (std::size_t i = 0; i < 5000; ++i) {
-        const auto one =
-            std::next(keys.begin(), static_cast<std::ptrdiff_t>(rng.below(keys.size())));
-        asked.push_back(one->first);
-        named.push_back(one->second);
+      const std::map<std::uint64_t, ItemKey> resident = line.keys();
+      all_keys.insert(resident.begin(), resident.end());
+      std::vector<std::uint64_t> numbers;
+      std::vector<ItemKey> keys;
+      for (std::size_t i = 0; i < kKeys; ++i) {
+        const auto picked =
+            std::next(all_keys.begin(), static_cast<std::ptrdiff_t>(rng.below(all_keys.size())));
+        numbers.push_back(picked->first);
+        keys.push_back(picked->second);
       }
-      const std::size_t found = line.replay.gather(named, batch, 3);
-      ASSERT_EQ(batch.size(), 5003U);
+      const std::size_t gathered = line.replay.gather(keys, batch, kOffset);
+      ASSERT_EQ(batch.size(), kOffset + kKeys);
       std::size_t expected = 0;
-      for (std::size_t i = 0; i < asked.size() && !testing::Test::HasFailure(); ++i) {
-        ASSERT_EQ(batch.keys()[3 + i], named[i]);
-        expected += there.contains(asked[i]) ? 1U : 0U;
-        there.contains(asked[i]) ? expect_step(line, batch, 3 + i, asked[i])
-                                 : expect_nothing(line, batch, 3 + i);
+      for (std::size_t i = 0; i < kKeys && !testing::Test::HasFailure(); ++i) {
+        ASSERT_EQ(batch.keys()[kOffset + i], keys[i]);
+        if (resident.contains(numbers[i])) {
+          expect_step(line, batch, kOffset + i, numbers[i]);
+          ++expected;
+        } else {
+          expect_zeros(line, batch, kOffset + i);
+        }
       }
-      EXPECT_EQ(found, expected);
+      EXPECT_EQ(gathered, expected);
     }
-    EXPECT_LT(line.replay.stats().items, keys.size());
+    EXPECT_LT(line.replay.stats().items, all_keys.size()) << "some items were evicted";
     EXPECT_EQ(line.replay.stats().retired_pinned, 0U);
   }
 }
 
-TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
+TEST(Gather, OfTheKeysOfADrawnBatchGivesTheSameRowsAgain) {
   NumberedBuffer line(indexed(2));
   line.append_many(1, 50);
   Batch batch = line.replay.make_batch(16);
@@ -82,7 +88,7 @@ TEST(Gather, OfABatchsOwnKeysGivesItsRowsAgain) {
   EXPECT_EQ(std::vector(batch.now(line.id).begin(), batch.now(line.id).end()), drawn);
 }
 
-TEST(Gather, IntoTheFrontOfABatchLeavesWhatIsBehind) {
+TEST(Gather, OfFewKeysLeavesTheRestOfTheBatchAsItWas) {
   NumberedBuffer line(indexed(1));
   line.append_many(0, 8);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
@@ -109,7 +115,7 @@ TEST(Gather, FillsAndClearsUniqueFrames) {
       std::ranges::equal(batch.frames(line.id), std::vector<std::uint64_t>{7, 8, 9, 0, 0, 0}));
 }
 
-TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
+TEST(Gather, RefusesForeignKeysAndBatchesAndChangesNothing) {
   NumberedBuffer line(indexed(1));
   line.append_many(1, 8);
   const ItemKey key = line.keys().at(2);
@@ -132,15 +138,15 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
                  {"gather: offset 0 + n 3; allowed: at most the batch's capacity 2"});
   Options other = indexed(1);
   other.window = Transitions{.n_step = 2};
-  NumberedBuffer stranger(other);
-  Batch of_stranger = stranger.replay.make_batch(2);
-  expect_refusal([&] { (void)line.replay.gather(std::vector{key}, of_stranger); },
+  NumberedBuffer other_window(other);
+  Batch of_other_window = other_window.replay.make_batch(2);
+  expect_refusal([&] { (void)line.replay.gather(std::vector{key}, of_other_window); },
                  {"gather: the batch is of another schema or window than the buffer"});
   // The sum of a position and the number of steps must not wrap around.
   const std::uint64_t episode = line.writer().episode_id();
-  Batch beyond_all = line.replay.make_batch(3000);
-  EXPECT_EQ(line.replay.episodes().gather(episode, ~std::uint64_t{0} - 10, 3000, beyond_all), 0U);
-  EXPECT_EQ(line.replay.episodes().gather(episode + 999, 0, 3000, beyond_all), 0U);
+  Batch large = line.replay.make_batch(3000);
+  EXPECT_EQ(line.replay.episodes().gather(episode, ~std::uint64_t{0} - 10, 3000, large), 0U);
+  EXPECT_EQ(line.replay.episodes().gather(episode + 999, 0, 3000, large), 0U);
   const Batch none = line.replay.gather({});
   EXPECT_EQ(none.size() + none.now(line.id).size() + none.keys().size(), 0U);
   EXPECT_EQ(line.replay.episodes().gather(0, 0, 0).size(), 0U);
@@ -148,9 +154,9 @@ TEST(Gather, RefusesWhatItCannotDoAndChangesNothing) {
   EXPECT_EQ(batch.size(), 2U);
   expect_step(line, batch, 0, 2);
   expect_step(line, batch, 1, 2);
-  NumberedBuffer plain;
-  Batch of_plain = plain.replay.make_batch(2);
-  EXPECT_THROW(plain.replay.episodes().gather(0, 0, 1, of_plain), std::logic_error);
+  NumberedBuffer without_index;
+  Batch its_batch = without_index.replay.make_batch(2);
+  EXPECT_THROW(without_index.replay.episodes().gather(0, 0, 1, its_batch), std::logic_error);
 }
 
 }  // namespace

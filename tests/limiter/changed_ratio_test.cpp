@@ -8,8 +8,8 @@ namespace {
 using limiter::Limiter;
 using Answer = Limiter::Answer;
 
-/// A model of the limiter as a plain sum of what each step was worth when it was booked. The
-/// numbers are chosen so that doubles are exact.
+/// A model of the limiter, which adds up how many samples each step allowed at the ratio at which
+/// the step was booked. Ratios are multiples of 1 / 8, so that doubles are exact.
 struct LimiterModel {
   SampleToInsertRatio ratio;
   double writers = 1.0;
@@ -17,6 +17,7 @@ struct LimiterModel {
   double allowed_samples = 0.0;
   std::size_t inserts = 0;
 
+  /// Inserts that a writer books at a time. Those of all writers are worth half the error buffer.
   [[nodiscard]] std::size_t block() const {
     const double fair = ratio.error_buffer / (2.0 * writers * ratio.samples_per_insert);
     return static_cast<std::size_t>(std::clamp(fair, 1.0, 64.0));
@@ -37,46 +38,46 @@ TEST(ChangedRatio, CountsEachStepAtTheRatioAtWhichItWasBooked) {
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
-    LimiterModel plain{.ratio = {.samples_per_insert = 1.0,
+    LimiterModel model{.ratio = {.samples_per_insert = 1.0,
                                  .min_size = rng.between(1, 20),
                                  .error_buffer = static_cast<double>(rng.between(1, 80))},
                        .writers = static_cast<double>(rng.between(1, 4))};
-    const SampleToInsertRatio& ratio = plain.ratio;
-    Limiter limiter(ratio, 1000, static_cast<std::size_t>(plain.writers));
+    const SampleToInsertRatio& ratio = model.ratio;
+    Limiter limiter(ratio, 1000, static_cast<std::size_t>(model.writers));
     for (int i = 0; i < 1000; ++i) {
       if (rng.chance(0.1)) {
-        const double most = ratio.error_buffer;
-        plain.ratio.samples_per_insert =
-            static_cast<double>(rng.between(1, static_cast<std::size_t>(8 * most))) / 8.0;
+        const double max_ratio = ratio.error_buffer;
+        model.ratio.samples_per_insert =
+            static_cast<double>(rng.between(1, static_cast<std::size_t>(8 * max_ratio))) / 8.0;
         limiter.set_samples_per_insert(ratio.samples_per_insert);
       }
       const std::size_t batch = rng.between(1, static_cast<std::size_t>(2 * ratio.error_buffer));
-      const std::size_t items = plain.inserts;
+      const std::size_t items = model.inserts;
       if (rng.chance(0.5)) {
-        const std::size_t block = plain.block();
-        const bool passes = plain.inserts + block <= ratio.min_size || items < ratio.min_size ||
-                            !plain.holds_writers();
+        const std::size_t block = model.block();
+        const bool passes = model.inserts + block <= ratio.min_size || items < ratio.min_size ||
+                            !model.holds_writers();
         ASSERT_EQ(limiter.book_inserts([&] { return items; }), passes ? block : 0);
-        plain.allowed_samples += passes ? plain.samples_allowed_by(block) : 0;
-        plain.inserts += passes ? block : 0;
+        model.allowed_samples += passes ? model.samples_allowed_by(block) : 0;
+        model.inserts += passes ? block : 0;
       } else if (items >= ratio.min_size) {
-        const bool passes = plain.samples + static_cast<double>(batch) - plain.allowed_samples <=
+        const bool passes = model.samples + static_cast<double>(batch) - model.allowed_samples <=
                                 ratio.error_buffer ||
-                            plain.holds_writers();
+                            model.holds_writers();
         ASSERT_EQ(limiter.admit_samples(batch, [&] { return items; }),
                   passes ? Answer::Admitted : Answer::AheadOfInserts);
-        plain.samples += passes ? static_cast<double>(batch) : 0;
+        model.samples += passes ? static_cast<double>(batch) : 0;
       }
-      if (plain.inserts >= ratio.min_size) {
-        ASSERT_EQ(limiter.balance().ahead, plain.samples - plain.allowed_samples);
+      if (model.inserts >= ratio.min_size) {
+        ASSERT_EQ(limiter.balance().ahead, model.samples - model.allowed_samples);
       }
       ASSERT_EQ(limiter.balance().samples_per_insert, ratio.samples_per_insert);
-      ASSERT_EQ(limiter.counts().inserts, plain.inserts);
+      ASSERT_EQ(limiter.counts().inserts, model.inserts);
     }
   }
 }
 
-TEST(ChangedRatio, HoldsBesideThreads) {
+TEST(ChangedRatio, TheBalanceStaysWithinTheBufferWhileThreadsBookAndTheRatioChanges) {
   constexpr double kBuffer = 100.0;
   constexpr std::size_t kBatch = 16;
   constexpr std::array<double, 4> kRatios = {0.5, 1.0, 4.0, 2.0};
@@ -116,12 +117,14 @@ TEST(ChangedRatio, HoldsBesideThreads) {
   const double ahead = limiter.balance().ahead;
   EXPECT_EQ(samples, 2 * batches * kBatch);
   EXPECT_LE(std::abs(ahead), kBuffer);
+  // The first step allows no samples, because `min_size` is 1. Each other step allows as many as
+  // one of the ratios, which are 0.5 to 4.
   const double counted = static_cast<double>(inserts) - 1.0;
   EXPECT_GE(static_cast<double>(samples) - ahead, 0.5 * counted);
   EXPECT_LE(static_cast<double>(samples) - ahead, 4.0 * counted);
 }
 
-TEST(ChangedRatio, LeavesNoBurstAndNoPause) {
+TEST(ChangedRatio, CausesNoBurstAndNoPauseOfSamples) {
   constexpr double kBuffer = 16.0;
   for (const auto& [before, after] : {std::pair{4.0, 0.5}, std::pair{0.5, 4.0}}) {
     NumberedBuffer line(
@@ -131,6 +134,7 @@ TEST(ChangedRatio, LeavesNoBurstAndNoPause) {
     Writer writer = line.replay.writer({.timeout = 0ns});
     Sampler sampler = line.replay.sampler();
     std::uint64_t samples = 0;
+    // Appends steps, draws whatever the limiter lets through, and returns the number of samples.
     const auto run = [&](std::uint64_t first, std::size_t steps) {
       const std::uint64_t earlier = samples;
       for (std::uint64_t i = first; i < first + steps; ++i) {
@@ -141,13 +145,14 @@ TEST(ChangedRatio, LeavesNoBurstAndNoPause) {
       }
       return static_cast<double>(samples - earlier);
     };
+    // The balance lies between -kBuffer and kBuffer before and after the run.
     EXPECT_NEAR(run(0, 200), before * 200, 2 * kBuffer);
     line.replay.set_samples_per_insert(after);
     EXPECT_NEAR(run(200, 200), after * 200, 2 * kBuffer);
   }
 }
 
-TEST(ChangedRatio, WakesAWriterThatItHolds) {
+TEST(ChangedRatio, WakesAWriterThatTheOldRatioHeld) {
   NumberedBuffer line(
       SmallOptions{.rate_limiter = SampleToInsertRatio{
                        .samples_per_insert = 5.0, .min_size = 1, .error_buffer = 32.0}});
@@ -160,8 +165,9 @@ TEST(ChangedRatio, WakesAWriterThatItHolds) {
   actor.join();
 }
 
-/// With the higher ratio, the batch and a writer's step would wait for each other.
-TEST(ChangedRatio, WakesASamplerWhoseBatchItCouldNeverLetThrough) {
+/// With the higher ratio, new batches of this size are refused: such a batch and a writer's step
+/// would wait for each other. A batch that waits already is let through.
+TEST(ChangedRatio, LetsABatchThroughThatWaitedAndIsTooLargeForTheNewRatio) {
   NumberedBuffer line(
       SmallOptions{.rate_limiter = SampleToInsertRatio{
                        .samples_per_insert = 1.0, .min_size = 1, .error_buffer = 16.0}});
@@ -192,8 +198,8 @@ TEST(ChangedRatio, IsRefusedIfTheLimiterCannotHoldIt) {
   refused(std::numeric_limits<double>::quiet_NaN(), {"samples_per_insert is", "finite, above 0"});
   refused(3.5, {"samples_per_insert is 3.5", "max_times_sampled = 3"});
   refused(4.5, {"samples_per_insert is 4.5", "at most error_buffer = 4"});
-  NumberedBuffer free;
-  expect_refusal([&] { free.replay.set_samples_per_insert(1.0); },
+  NumberedBuffer without_ratio;
+  expect_refusal([&] { without_ratio.replay.set_samples_per_insert(1.0); },
                  {"set_samples_per_insert", "rate_limiter is a MinSize", "SampleToInsertRatio"});
 }
 

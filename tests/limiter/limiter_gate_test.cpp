@@ -6,17 +6,18 @@ namespace {
 
 using Answer = Limiter::Answer;
 constexpr std::size_t kCapacity = 1000;
-constexpr std::size_t kMany = 500;  ///< With this many items, MinSize never waits.
+constexpr std::size_t kMany = 500;  ///< More items than any `min_size` of these tests.
 
-/// A limiter for `writers` writers, each of which may book inserts ahead.
+/// A limiter for at most `writers` writers.
 Limiter limiter_of(const SampleToInsertRatio& ratio, std::size_t writers) {
   return Limiter(ratio, kCapacity, writers);
 }
 
-/// Books inserts while the buffer has `items` items. Returns how many were booked.
+/// Books inserts while the buffer has `items` items. Returns how many; 0 if the writer has to wait.
 std::size_t book_inserts(Limiter& limiter, std::size_t items) {
   return limiter.book_inserts([items] { return items; });
 }
+/// Asks to draw a batch of n while the buffer has `items` items.
 Answer admit(Limiter& limiter, std::size_t n, std::size_t items) {
   return limiter.admit_samples(n, [items] { return items; });
 }
@@ -53,7 +54,7 @@ TEST(LimiterGate, RefusesRatiosAndBuffersThatCannotHold) {
   EXPECT_NO_THROW(limiter_of({.samples_per_insert = 3.0, .error_buffer = 3.0}, 1));
 }
 
-TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {
+TEST(LimiterGate, ReturnedSamplesAndInsertsAreNotCounted) {
   Limiter limiter = limiter_of({.samples_per_insert = 1, .min_size = 1, .error_buffer = 10}, 10);
   ASSERT_EQ(book_inserts(limiter, kMany), 1U);
   EXPECT_EQ(admit(limiter, 10, kMany), Answer::Admitted);
@@ -66,7 +67,7 @@ TEST(LimiterGate, WhatIsGivenBackCountsNoMore) {
   EXPECT_EQ(admit(limiter, 1, kMany), Answer::AheadOfInserts);
 }
 
-TEST(LimiterGate, RefusesABatchThatCouldNeverBeAdmittedByTheSum) {
+TEST(LimiterGate, RefusesABatchThatCouldNeverBeAdmittedAndShowsTheFormula) {
   const Limiter limiter =
       limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_NO_THROW(limiter.check_batch(190));
@@ -74,9 +75,10 @@ TEST(LimiterGate, RefusesABatchThatCouldNeverBeAdmittedByTheSum) {
                        {"batch size is 191;", "2 * error_buffer - samples_per_insert * 5 = 190"});
 }
 
-TEST(LimiterGate, ExplainsWhereItStands) {
+TEST(LimiterGate, ExplainsTheBalanceInWords) {
   Limiter limiter = limiter_of({.samples_per_insert = 2, .min_size = 10, .error_buffer = 100}, 5);
   EXPECT_EQ(limiter.explain(7), "7 of the 10 items that sampling needs");
+  // Six blocks of 5 inserts: 20 inserts above the minimum of 10, worth 2 samples each.
   for (int i = 0; i < 6; ++i) {
     (void)book_inserts(limiter, kMany);
   }
@@ -87,7 +89,7 @@ TEST(LimiterGate, ExplainsWhereItStands) {
   EXPECT_EQ(Limiter(MinSize{3}, kCapacity, 1).explain(3), "at least 3 items: sampling is free");
 }
 
-TEST(LimiterGate, BothGatesAreNeverShutTogether) {
+TEST(LimiterGate, WritersAndSamplersAreNeverHeldAtTheSameTime) {
   const std::size_t seeds = test::scaled(400, 50);
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -96,7 +98,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
     const double buffer = std::max(1.0, ratio) * std::exp(4.0 * rng.unit());
     const std::size_t min_size = rng.between(1, 60);
     Limiter limiter = limiter_of({ratio, min_size, buffer}, rng.between(1, 20));
-    // Finds the largest batch that the limiter accepts.
+    // Finds the largest batch that the limiter accepts, which is below twice the buffer.
     std::size_t batch = static_cast<std::size_t>(2.0 * buffer) + 2;
     const auto refused = [&] {
       try {
@@ -113,8 +115,8 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
       continue;
     }
     std::size_t resident = 0;
-    // Random walks of the balance drift to one of its bounds, or stay between them.
-    const double inserting = rng.unit();
+    // By this chance, the balance drifts to one of its bounds or stays between them.
+    const double insert_chance = rng.unit();
     for (int i = 0; i < 2000; ++i) {
       bool sampled = false;
       bool booked = false;
@@ -128,7 +130,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
           --resident;
         }
       };
-      if (rng.chance(inserting)) {
+      if (rng.chance(insert_chance)) {
         book();
         if (!booked) {
           sample();
@@ -150,7 +152,7 @@ TEST(LimiterGate, BothGatesAreNeverShutTogether) {
   }
 }
 
-TEST(LimiterGate, ThreadsTogetherKeepWithinTheBufferAndNobodyIsStuck) {
+TEST(LimiterGate, TheBalanceStaysWithinTheBufferAndNoThreadWaitsForEver) {
   constexpr double kRatio = 2.0;
   constexpr double kBuffer = 100.0;
   constexpr std::size_t kBatch = 16;
@@ -188,6 +190,7 @@ TEST(LimiterGate, ThreadsTogetherKeepWithinTheBufferAndNobodyIsStuck) {
     done.store(true);
   }
   EXPECT_EQ(samples.load(), kThreads * batches * kBatch);
+  // The first insert allows no samples, because `min_size` is 1.
   const double balance =
       static_cast<double>(samples.load()) - kRatio * (static_cast<double>(inserts.load()) - 1.0);
   EXPECT_LE(std::abs(balance), kBuffer);

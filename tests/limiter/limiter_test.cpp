@@ -6,14 +6,14 @@ namespace {
 constexpr SampleToInsertRatio kRatio{
     .samples_per_insert = 2.0, .min_size = 10, .error_buffer = 100.0};
 
-/// An upper bound of the inserts that a writer may book ahead of the balance.
-constexpr std::uint64_t kLargestBlock = 256;
+/// A generous bound of the block of inserts that a writer books at a time, which is at most 64.
+constexpr std::uint64_t kBlockBound = 256;
 
 Options ratio_options(const SampleToInsertRatio& ratio = kRatio) {
   return SmallOptions{.capacity_steps = 20000, .rate_limiter = ratio, .chunk_steps = 64};
 }
 
-TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
+TEST(Limiters, WakeASleepingSamplerAtTheStepThatMakesItsItemsEnough) {
   for (std::size_t repeat = 0; repeat < 100; ++repeat) {
     const bool queue = repeat % 4 < 2;
     NumberedBuffer line(
@@ -29,14 +29,15 @@ TEST(Limiters, WakeASleepingSamplerAtTheStepThatIsEnough) {
       yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now == 0; });
     }
     line.append_many(writer, 0, 20);
-    learner.join();  // The writer still exists, so only its steps can have woken the sampler.
+    // The writer still exists, so its steps have woken the sampler, and not its destruction.
+    learner.join();
   }
 }
 
 TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
   NumberedBuffer line(SmallOptions{.rate_limiter = Unlimited{}});
   const SampleStatus status =
-      // There is no timeout, so a wait would never end.
+      // The call has no timeout, so a wait would never end.
       as_lvalue(line.replay.sampler()).sample(4).status();
   EXPECT_EQ(status.code, SampleStatus::Code::NothingToDraw);
   EXPECT_EQ(status.items, 0U);
@@ -47,18 +48,18 @@ TEST(UnlimitedLimiter, AnswersAtOnceThatAnEmptyBufferHasNothingToDraw) {
   EXPECT_EQ(stats.limiter, "unlimited: nobody waits");
 }
 
-TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
+TEST(RatioLimiter, HoldsAWriterThatIsAheadUntilItemsAreSampled) {
   NumberedBuffer line(ratio_options());
   Writer writer = line.replay.writer({.timeout = 2ms});
   const std::uint64_t committed = line.append_until_held(writer);
   // The balance reaches -error_buffer when 2 * (inserts - 10) = 100, so after 60 inserts.
   EXPECT_GE(committed, 60U - 1);
-  EXPECT_LE(committed, 60U + kLargestBlock);
+  EXPECT_LE(committed, 60U + kBlockBound);
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
   EXPECT_EQ(line.replay.size(), committed);
-  EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "again";
+  EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "the repeated commit of the held step";
   EXPECT_EQ(line.replay.stats().committed_steps, committed);
-  EXPECT_EQ(writer.now(line.action), committed) << "in now and next";
+  EXPECT_EQ(writer.now(line.action), committed) << "the held step is still in the writer's memory";
   expect_steps_add_up(line.replay);
 
   const Stats held = line.replay.stats();
@@ -68,6 +69,7 @@ TEST(RatioLimiter, HoldsAWriterThatIsAheadAndLetsItGoOnAfterSamples) {
   EXPECT_FALSE(held.limiter.empty());
 
   Sampler sampler = line.replay.sampler();
+  // Two samples per insert restore the balance.
   for (std::uint64_t drawn = 0; drawn <= 2 * committed; drawn += 50) {
     ASSERT_TRUE(sampler.sample(50, kNoWait));
   }
@@ -105,7 +107,7 @@ TEST(RatioLimiter, HoldsASamplerThatIsAheadAndSaysWhy) {
   EXPECT_TRUE(sampler.sample(10, kNoWait)) << "inserts let it go on";
 }
 
-TEST(RatioLimiter, RefusesABatchThatItCouldNeverLetThrough) {
+TEST(RatioLimiter, RefusesABatchThatCouldNeverBeAdmitted) {
   NumberedBuffer line(ratio_options());
   Sampler sampler = line.replay.sampler();
   expect_refusal([&] { (void)sampler.sample(10000, kNoWait); }, {"10000", "error_buffer"});

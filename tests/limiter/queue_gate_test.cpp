@@ -8,9 +8,10 @@ using Answer = Limiter::Answer;
 using Gate = QueueGate<base::StdSync>;
 constexpr std::size_t kMaxItems = 1000;
 
-/// Fails the test if the gate counts the items in the shards where it should not need to.
+/// Stands for the function that counts the waiting items, which is slow. Fails the test if the gate
+/// calls it although the gate knows of room.
 std::size_t fail_on_count() {
-  ADD_FAILURE() << "looked though there was room left";
+  ADD_FAILURE() << "counted the items although there was room";
   return 0;
 }
 
@@ -27,7 +28,7 @@ TEST(QueueGate, RefusesSizesOutsideTheCapacityAndBatchesBeyondTheSize) {
                        {"batch size is 65;", "at most Queue::size = 64"});
 }
 
-TEST(QueueGate, BooksBlocksOfHalfTheSizeSharedOutOverTheWriters) {
+TEST(QueueGate, TheBlocksOfAllWritersTogetherAreHalfTheSize) {
   const struct {
     std::size_t size, writers, block;
   } cases[] = {{1, 1, 1}, {64, 8, 4}, {64, 256, 1}, {1000, 1, 64}, {9, 2, 2}};
@@ -39,7 +40,7 @@ TEST(QueueGate, BooksBlocksOfHalfTheSizeSharedOutOverTheWriters) {
   }
 }
 
-TEST(QueueGate, BooksNoMoreThanThereIsRoomForAndThenLooks) {
+TEST(QueueGate, BooksNoMoreThanThereIsRoomForAndThenCountsTheItems) {
   Gate gate(10, 4);
   EXPECT_EQ(gate.book_inserts(fail_on_count), 4U);
   EXPECT_EQ(gate.book_inserts(fail_on_count), 4U);
@@ -51,7 +52,7 @@ TEST(QueueGate, BooksNoMoreThanThereIsRoomForAndThenLooks) {
   EXPECT_EQ(gate.book_inserts([] { return 9; }), 1U);
 }
 
-TEST(QueueGate, GoesOnAfterALoadWithTheRoomThatIsLeft) {
+TEST(QueueGate, HasAfterALoadTheRoomThatTheLoadedItemsLeave) {
   Gate gate(10, 4);
   gate.restore(7);
   EXPECT_EQ(gate.book_inserts(fail_on_count), 3U);
@@ -61,24 +62,23 @@ TEST(QueueGate, GoesOnAfterALoadWithTheRoomThatIsLeft) {
   EXPECT_EQ(full.book_inserts([] { return 12; }), 0U);
 }
 
-TEST(QueueGate, ALookIsWorthNoMoreThanWhatWasNotBookedSinceItBegan) {
+TEST(QueueGate, RoomThatTwoWritersFindAtTheSameTimeIsBookedOnce) {
   Gate gate(10, 10);
   ASSERT_EQ(gate.book_inserts(fail_on_count), 10U);
-  std::size_t meanwhile = 0;
-  // While this writer counts the items and finds 4, another writer does the same and books 6
-  // inserts.
+  std::size_t booked_meanwhile = 0;
+  // While this writer counts 4 items, another writer counts them too and books the 6 other places.
   const std::size_t booked = gate.book_inserts([&]() -> std::size_t {
-    if (meanwhile == 0) {
-      meanwhile = gate.book_inserts([] { return 4; });
+    if (booked_meanwhile == 0) {
+      booked_meanwhile = gate.book_inserts([] { return 4; });
       return 4;
     }
     return 10;
   });
-  EXPECT_EQ(meanwhile, 6U);
+  EXPECT_EQ(booked_meanwhile, 6U);
   EXPECT_EQ(booked, 0U) << "the same room was given away twice";
 }
 
-TEST(QueueGate, AdmitsABatchWhenItsItemsAreThereAndReservesThem) {
+TEST(QueueGate, AdmitsABatchOnceItsItemsWaitAndReservesThem) {
   Limiter limiter(Queue{64}, kMaxItems, 1);
   const auto eight = [] { return 8; };
   EXPECT_EQ(limiter.needed(9), 9U);
@@ -91,14 +91,14 @@ TEST(QueueGate, AdmitsABatchWhenItsItemsAreThereAndReservesThem) {
   EXPECT_EQ(limiter.admit_samples(1, [] { return 3; }), Answer::TooFewItems);
   limiter.batch_drawn(3);
   limiter.return_samples(3);
-  EXPECT_EQ(limiter.admit_samples(8, eight), Answer::Admitted) << "the second one drew nothing";
+  EXPECT_EQ(limiter.admit_samples(8, eight), Answer::Admitted) << "the batch of 3 drew nothing";
 }
 
-TEST(QueueGate, CountsNothingForABatchThatAnotherOneOvertook) {
+TEST(QueueGate, ItemsThatTwoSamplersFindAtTheSameTimeAreReservedOnce) {
   Gate gate(10, 1);
   bool overtaken = false;
-  // After this sampler has counted the items and before it reserves them, another one reserves and
-  // draws the same items.
+  // After this sampler has counted the items and before it reserves them, another sampler reserves
+  // and draws the same items.
   EXPECT_FALSE(gate.reserve(6, [&]() -> std::size_t {
     if (overtaken) {
       return 0;
@@ -116,7 +116,7 @@ TEST(QueueGate, ExplainsHowManyItemsWait) {
   EXPECT_EQ(Limiter(Unlimited{}, kMaxItems, 1).explain(0), "unlimited: nobody waits");
 }
 
-TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
+TEST(QueueGate, ThreadsOvershootByAtMostABlockEachAndDrawNoItemTwice) {
   constexpr std::size_t kQueued = 40;
   constexpr std::size_t kBooked = 4;
   constexpr std::size_t kWriters = 4;
@@ -127,8 +127,8 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
   // The count is signed, so that items drawn twice show as a negative number.
   std::atomic<std::int64_t> waiting{0};
   std::atomic<bool> done{false};
-  std::array<std::int64_t, kWriters> most{};
-  std::array<std::int64_t, kSamplers> least{};
+  std::array<std::int64_t, kWriters> highest_counts{};
+  std::array<std::int64_t, kSamplers> lowest_counts{};
   const auto count = [&] { return static_cast<std::size_t>(waiting.load()); };
   {
     std::vector<std::jthread> writers;
@@ -140,7 +140,7 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
           std::this_thread::yield();
         }
         for (; booked > 0; --booked) {
-          most[w] = std::max(most[w], waiting.fetch_add(1) + 1);
+          highest_counts[w] = std::max(highest_counts[w], waiting.fetch_add(1) + 1);
         }
       }
     });
@@ -148,7 +148,7 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
       for (std::size_t i = 0; i < batches;) {
         if (gate.reserve(kBatch, count)) {
           const auto drawn = static_cast<std::int64_t>(kBatch);
-          least[s] = std::min(least[s], waiting.fetch_sub(drawn) - drawn);
+          lowest_counts[s] = std::min(lowest_counts[s], waiting.fetch_sub(drawn) - drawn);
           gate.release(kBatch);
           ++i;
         } else {
@@ -159,9 +159,9 @@ TEST(QueueGate, ThreadsTogetherOvershootByABlockEachAndDrawNoItemTwice) {
     samplers.clear();
     done.store(true);
   }
-  EXPECT_LE(*std::ranges::max_element(most),
+  EXPECT_LE(*std::ranges::max_element(highest_counts),
             static_cast<std::int64_t>(kQueued + (kWriters - 1) * kBooked));
-  EXPECT_GE(*std::ranges::min_element(least), 0);
+  EXPECT_GE(*std::ranges::min_element(lowest_counts), 0);
 }
 
 }  // namespace

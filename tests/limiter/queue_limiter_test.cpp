@@ -4,8 +4,8 @@
 #include "testing/test.hpp"
 #include "writer/writer_core.hpp"
 
-// No items are exhausted in these tests; queue_gate_test.cpp tests what exhausted items do to a
-// queue.
+// Most of these buffers allow a million draws of each item, so that drawn items stay in the queue;
+// stack_test.cpp tests queues whose items leave with their first draw.
 namespace reprise::test {
 namespace {
 
@@ -17,7 +17,7 @@ Options queue_options(std::size_t size = kSize) {
       .capacity_steps = 1000, .max_times_sampled = 1'000'000, .rate_limiter = Queue{size}};
 }
 
-TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
+TEST(QueueLimiter, HoldsASamplerUntilTheItemsOfItsBatchWait) {
   NumberedBuffer line(queue_options());
   Sampler sampler = line.replay.sampler();
   for (std::uint64_t number = 0; number < 20; ++number) {
@@ -42,19 +42,20 @@ TEST(QueueLimiter, HoldsASamplerUntilItsBatchIsThereAndSaysSo) {
   EXPECT_EQ(stats.limiter, "2 items wait to be sampled, of 64 allowed");
 }
 
-TEST(QueueLimiter, HoldsAWriterOnceSizeItemsWait) {
+TEST(QueueLimiter, HoldsAWriterOnceAsManyItemsWaitAsTheSizeOfTheQueue) {
   for (const std::size_t shards : {1U, 3U}) {
     Options options = queue_options();
     options.shards = shards;
     NumberedBuffer line(options);
     Writer writer = line.replay.writer({.timeout = 2ms});
-    EXPECT_EQ(line.append_until_held(writer), kSize) << "alone, it overshoots by nothing";
+    EXPECT_EQ(line.append_until_held(writer), kSize) << "a single writer does not overshoot";
     EXPECT_EQ(line.replay.size(), kSize);
     const Stats stats = line.replay.stats();
     EXPECT_EQ(stats.writers_for_limiter.timeouts, 1U);
     EXPECT_EQ(stats.limiter, "64 items wait to be sampled, of 64 allowed");
     EXPECT_TRUE(as_lvalue(line.replay.sampler()).sample(kSize, kNoWait));
-    EXPECT_EQ(writer.commit(), CommitStatus::TimedOut) << "items may be drawn again";
+    EXPECT_EQ(writer.commit(), CommitStatus::TimedOut)
+        << "the drawn items may be drawn again, so they still wait";
     expect_steps_add_up(line.replay);
   }
 }
@@ -72,12 +73,14 @@ TEST(QueueLimiter, OvershootsByAtMostABlockForEachOtherWriter) {
       line.append_until_held(writer);
     });
     threads.clear();
-    ASSERT_GE(line.replay.size(), kSize) << "held although there was room";
+    ASSERT_GE(line.replay.size(), kSize) << "a writer was held although there was room";
     ASSERT_LE(line.replay.size(), kSize + (kWriters - 1) * kBlock);
   }
 }
 
-TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
+/// Nobody can ingest steps while their shard is locked, so the number of waiting items is unknown.
+/// The limiter must not take it for 0.
+TEST(QueueLimiter, HoldsAWriterAtTheSameStepWhileTheShardIsLocked) {
   Schema schema;
   [[maybe_unused]] const auto reward = schema.reward("reward");
   Options options = queue_options();
@@ -98,11 +101,12 @@ TEST(QueueLimiter, AssumesNothingBesideALockThatHidesHowManyItemsWait) {
     EXPECT_EQ(core->limiter_items(), 0U) << "nobody has ingested anything";
   }
   append();
-  EXPECT_EQ(committed, kSize) << "now it knows";
+  EXPECT_EQ(committed, kSize) << "after the writer has ingested and counted its steps";
 }
 
-/// The shard with the exhausted items is locked, so the other shard is asked to evict.
-TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
+/// The shard with the exhausted items is locked, so the buffer asks the other shard to evict. That
+/// shard must not evict items that wait in the queue.
+TEST(QueueLimiter, LosesNoWaitingItemWhileTheShardOfDrawnItemsIsLocked) {
   Options options = queue_options(40);
   // The capacity holds the queue of 40 items and a block of 2 inserts for each of 8 writers.
   options.capacity_steps = 64;
@@ -119,10 +123,10 @@ TEST(QueueLimiter, LosesNothingBesideALockThatIsHeld) {
   ASSERT_TRUE(sampler.sample(28, kNoWait));
   line.append_many(56, 40);  // Most of these items are in the other shard.
   buffer::ShardSet& shards = core_of(line.replay)->shards();
-  const std::size_t drawn = shards[0].hints().chunks() != 0 ? 0 : 1;
+  const std::size_t exhausted = shards[0].hints().chunks() != 0 ? 0 : 1;
   {
-    const LockHolder holder(shards[drawn].mutex);
-    shards.help_ingest(1 - drawn);
+    const LockHolder holder(shards[exhausted].mutex);
+    shards.help_ingest(1 - exhausted);
   }
   const SampleResult rest = require_batch(sampler.sample(40, kNoWait));
   for (std::uint64_t i = 0; i < 40; ++i) {

@@ -1,19 +1,19 @@
 #include "testing/test.hpp"
 
-// `Lifo` and `Queue` make a stack between writers and samplers, if each item is drawn once.
+// With `Lifo` and `Queue`, and one draw per item, a buffer is a stack that samplers pop.
 namespace reprise::test {
 namespace {
 
 using Numbers = std::vector<std::uint64_t>;
 
-/// `room` is the number of items that may be in the queue at a time, including those that writers
-/// insert beyond `size`. The capacity is the least for which `Queue` promises to lose no items.
-Options stack_options(std::size_t size, std::size_t room, std::size_t shards) {
+/// `max_items`: the most items in the queue at a time, with those by which writers overshoot
+/// `size`. The capacity is the smallest for which `Queue` promises to lose no items.
+Options stack_options(std::size_t size, std::size_t max_items, std::size_t shards) {
   Options options = SmallOptions{.selectors = {Lifo{}},
                                  .max_times_sampled = 1,
                                  .rate_limiter = Queue{.size = size},
                                  .shards = shards};
-  options.capacity_steps = shards * room * options.chunk_steps;
+  options.capacity_steps = shards * max_items * options.chunk_steps;
   return options;
 }
 
@@ -22,7 +22,7 @@ Numbers ids_of(const NumberedBuffer& line, const Batch& batch) {
   return {ids.begin(), ids.end()};
 }
 
-TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
+TEST(Stack, AgreesWithAVectorOverRandomPushesAndPops) {
   for (std::uint64_t seed = 1; seed <= scaled(60); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
@@ -32,8 +32,8 @@ TEST(Stack, AgreesWithAVectorWhateverIsPushedAndPopped) {
     Sampler sampler = line.replay.sampler();
     Numbers model;
     std::uint64_t next = 0;
-    for (int turn = 0; turn < 400; ++turn) {
-      // The number of items rises and falls, which leaves few items in many chunks.
+    for (int round = 0; round < 400; ++round) {
+      // The number of items rises and falls, so that many chunks have few items left.
       for (std::size_t pushes = rng.below(7); pushes != 0; --pushes) {
         const End end = rng.chance(0.05) ? End::Terminated : End::Continue;
         const bool room = model.size() < size;
@@ -69,7 +69,7 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
   constexpr std::size_t kStacked = 32;
   /// Inserts that a writer books at a time: 32 / (2 * 8 writers).
   constexpr std::size_t kBooked = 2;
-  constexpr std::uint64_t kOfWriter = 1'000'000;
+  constexpr std::uint64_t kNumbersPerWriter = 1'000'000;
   const std::size_t steps = scaled(6000, 600);
   for (const std::size_t n : {1U, 4U}) {
     NumberedBuffer line(stack_options(kStacked, kStacked + kWriters * kBooked, 2));
@@ -94,7 +94,7 @@ TEST(Stack, GivesEveryItemOnceToManySamplersBesideManyWriters) {
       start(writers, kWriters, [&](std::size_t w) {
         Writer writer = line.replay.writer();
         for (std::uint64_t i = 0; i < steps; ++i) {
-          ASSERT_EQ(line.append(writer, w * kOfWriter + i), CommitStatus::Committed);
+          ASSERT_EQ(line.append(writer, w * kNumbersPerWriter + i), CommitStatus::Committed);
         }
       });
     }

@@ -7,7 +7,7 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// Limiters that hold a writer sooner or later if nothing is sampled.
+/// Limiters that hold a writer at some step if nothing is sampled.
 std::vector<RateLimiter> holding_limiters() {
   return {Queue{16},
           SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 8.0}};
@@ -32,7 +32,7 @@ CommitStatus append_while_committed(NumberedBuffer& line, Writer& writer) {
   return status;
 }
 
-TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
+TEST(StopToken, RequestedBeforeTheCallKeepsASamplerFromWaitingAndNotFromDrawing) {
   NumberedBuffer line(options_with(MinSize{4}));
   Sampler sampler = line.replay.sampler();
   const SampleStatus status = sampler.sample(2, {.stop = stopped_token()}).status();
@@ -49,14 +49,14 @@ TEST(StopToken, RequestedBeforeTheCallNoSamplerWaitsAndWhatIsThereIsDrawn) {
   EXPECT_EQ(waits.timeouts, 0U);
 }
 
-TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
+TEST(StopToken, RequestedBeforeTheCallKeepsAWriterFromWaitingAndNotFromCommitting) {
   for (const RateLimiter& limiter : holding_limiters()) {
     NumberedBuffer line(options_with(limiter));
     Writer writer = line.replay.writer({.stop = stopped_token()});
     EXPECT_EQ(append_while_committed(line, writer), CommitStatus::Stopped);
     const std::uint64_t committed = line.replay.stats().committed_steps;
     EXPECT_GE(committed, 8U);
-    EXPECT_EQ(writer.commit(), CommitStatus::Stopped) << "again";
+    EXPECT_EQ(writer.commit(), CommitStatus::Stopped) << "the repeated commit";
     EXPECT_EQ(line.replay.stats().committed_steps, committed);
     EXPECT_EQ(line.replay.stats().writers_for_limiter.stops, 2U);
     EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U);
@@ -64,7 +64,7 @@ TEST(StopToken, RequestedBeforeTheCallNoWriterWaitsAndWhatHasRoomIsCommitted) {
   }
 }
 
-TEST(StopToken, WakesASamplerHeldByTheRatioWhoIsToldWhy) {
+TEST(StopToken, WakesASamplerHeldByTheRatioWhoseStatusSaysWhy) {
   NumberedBuffer line(options_with(holding_limiters().back()));
   line.append_many(0, 5);
   SampleStatus status;
@@ -112,7 +112,7 @@ TEST(StopToken, EndsAWritersWaitForAChunk) {
   EXPECT_EQ(writer.commit(End::Continue, {}), CommitStatus::Committed) << "there is room at once";
 }
 
-TEST(StopToken, ClosedGoesBeforeStopped) {
+TEST(StopToken, ACloseIsReportedBeforeAStop) {
   NumberedBuffer line(options_with(MinSize{}));
   line.replay.close();
   EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(2, {.stop = stopped_token()}).status().code,
@@ -121,7 +121,7 @@ TEST(StopToken, ClosedGoesBeforeStopped) {
   EXPECT_EQ(line.append(writer, 0), CommitStatus::Closed);
 }
 
-TEST(StopToken, OfOneCallLeavesOthersAsleep) {
+TEST(StopToken, OfOneCallDoesNotEndOtherWaits) {
   NumberedBuffer line;
   std::stop_source stopped;
   std::atomic<bool> other_is_back = false;
@@ -129,14 +129,14 @@ TEST(StopToken, OfOneCallLeavesOthersAsleep) {
     EXPECT_TRUE(as_lvalue(line.replay.sampler()).sample(4));
     other_is_back.store(true);
   });
-  std::jthread one([&] {
+  std::jthread stopped_call([&] {
     EXPECT_EQ(
         as_lvalue(line.replay.sampler()).sample(4, {.stop = stopped.get_token()}).status().code,
         Code::Stopped);
   });
   yield_while([&] { return line.replay.stats().samplers_for_items.waiting_now < 2; });
   stopped.request_stop();
-  one.join();
+  stopped_call.join();
   EXPECT_FALSE(other_is_back.load());
   line.append(0);
   other.join();

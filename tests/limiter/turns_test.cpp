@@ -4,13 +4,13 @@
 #include "testing/fixtures/core_of.hpp"
 #include "testing/test.hpp"
 
-// Of all calls that wait, the one that has waited longest is let in first (I12).
+// Of all calls that wait for the limiter, the call that has waited longest passes first (I12).
 namespace reprise::test {
 namespace {
 
 using Code = SampleStatus::Code;
 
-struct Case {
+struct LimiterCase {
   std::string name;
   RateLimiter limiter;
   std::uint32_t max_times_sampled = 0;
@@ -18,11 +18,12 @@ struct Case {
   /// Inserts that a writer books at a time; 0 if the limiter never holds writers.
   std::size_t block = 0;
 
-  friend std::ostream& operator<<(std::ostream& to, const Case& one) { return to << one.name; }
+  friend std::ostream& operator<<(std::ostream& to, const LimiterCase& c) { return to << c.name; }
 };
 
-/// Every limiter under which samplers compete. Each step allows one draw.
-std::vector<Case> cases() {
+/// Limiters of every kind under which samplers compete for draws. Each step allows one draw. A
+/// block of the ratio is 512 / (2 * 8 writers) inserts, of the queue 1000 / (2 * 8 writers).
+std::vector<LimiterCase> cases() {
   const SampleToInsertRatio ratio{.samples_per_insert = 1.0, .min_size = 1, .error_buffer = 512.0};
   return {{"Ratio", ratio, 0, Draws::Stratified, 32},
           {"RatioWithoutReplacement", ratio, 0, Draws::WithoutReplacement, 32},
@@ -39,14 +40,14 @@ std::size_t waiting_writers(const ReplayBuffer& replay) {
   return replay.stats().writers_for_limiter.waiting_now;
 }
 
-/// Ends the wait once `refuse` is set.
-class Hook final : public WaitHook {
+/// Ends the wait of its call once `refuse` is set.
+class EndingHook final : public WaitHook {
  public:
   bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override { return !refuse; }
   std::atomic<bool> refuse = false;
 };
 
-/// A thread that calls `sample`. The constructor returns when the call waits.
+/// A thread that calls `sample`. The constructor returns once the call waits.
 class WaitingSample {
  public:
   WaitingSample(NumberedBuffer& line, std::size_t n, SampleOptions options) {
@@ -69,7 +70,7 @@ class WaitingSample {
   std::jthread thread_;
 };
 
-/// A thread that commits a block of inserts. The constructor returns when a commit waits.
+/// A thread that commits `steps` steps. The constructor returns once a commit waits.
 class WaitingWriter {
  public:
   WaitingWriter(NumberedBuffer& line, std::size_t steps) {
@@ -94,7 +95,7 @@ class WaitingWriter {
   std::jthread thread_;
 };
 
-class TurnsOf : public testing::TestWithParam<Case> {
+class TurnsOf : public testing::TestWithParam<LimiterCase> {
  protected:
   TurnsOf() : line(options()), how{.draws = GetParam().draws, .timeout = 0ns} {}
 
@@ -124,14 +125,14 @@ class TurnsOf : public testing::TestWithParam<Case> {
     line.append_many(*writer, next_, steps);
     next_ += steps;
   }
-  /// Uses up the draws that are allowed, so that samplers wait from now on.
-  void let_samplers_wait() {
+  /// Makes all allowed draws, so that samplers wait from now on.
+  void use_up_draws() {
     append_steps(32);
     draw_all();
     how.timeout = kNoTimeout;
   }
-  /// Uses up the inserts that are allowed, so that writers wait from now on.
-  void let_writers_wait() {
+  /// Makes all allowed inserts, so that writers wait from now on.
+  void use_up_inserts() {
     Writer first = line.replay.writer({.timeout = 0ns});
     while (line.append(first, next_) == CommitStatus::Committed) {
       ++next_;
@@ -150,40 +151,40 @@ class TurnsOf : public testing::TestWithParam<Case> {
   std::uint64_t next_ = 0;
 };
 
-/// Otherwise a call that begins after this one is seen to wait might be let in before it.
-TEST_P(TurnsOf, WhoBeginsToWaitStandsInLineAlready) {
-  class Looks final : public WaitHook {
+/// A hook is asked when a wait begins. A call that was not in line by then might be overtaken.
+TEST_P(TurnsOf, ACallIsInLineBeforeItsWaitBegins) {
+  class LineObserver final : public WaitHook {
    public:
-    explicit Looks(const limiter::Turns& turns) : turns_(turns) {}
+    explicit LineObserver(const limiter::Turns& turns) : turns_(turns) {}
     bool keep_waiting(std::chrono::nanoseconds /*waited*/) noexcept override {
-      stood = turns_.anybody();
+      in_line = turns_.anybody();
       return false;
     }
-    bool stood = false;
+    bool in_line = false;
 
    private:
     const limiter::Turns& turns_;
   };
-  let_samplers_wait();
+  use_up_draws();
   limiter::Turns& samplers = core_of(line.replay)->sampler_turns;
-  Looks sees_sampler(samplers);
+  LineObserver sees_sampler(samplers);
   how.hook = &sees_sampler;
   EXPECT_EQ(as_lvalue(line.replay.sampler()).sample(32, how).status().code, Code::Stopped);
-  EXPECT_TRUE(sees_sampler.stood);
+  EXPECT_TRUE(sees_sampler.in_line);
   EXPECT_FALSE(samplers.anybody());
   if (GetParam().block != 0) {
-    let_writers_wait();
+    use_up_inserts();
     limiter::Turns& writers = core_of(line.replay)->writer_turns;
-    Looks sees_writer(writers);
+    LineObserver sees_writer(writers);
     Writer held = line.replay.writer({.hook = &sees_writer});
     EXPECT_EQ(line.append(held, 0), CommitStatus::Stopped);
-    EXPECT_TRUE(sees_writer.stood);
+    EXPECT_TRUE(sees_writer.in_line);
     EXPECT_FALSE(writers.anybody());
   }
 }
 
-TEST_P(TurnsOf, SamplersAreLetInAsTheyBeganToWait) {
-  let_samplers_wait();
+TEST_P(TurnsOf, SamplersPassInTheOrderInWhichTheyBeganToWait) {
+  use_up_draws();
   std::vector<std::unique_ptr<WaitingSample>> calls;
   const std::vector<std::size_t> batches = {256, 32, 64, 32, 128};
   for (const std::size_t n : batches) {
@@ -197,8 +198,8 @@ TEST_P(TurnsOf, SamplersAreLetInAsTheyBeganToWait) {
   EXPECT_EQ(draw_all(), 0U);
 }
 
-TEST_P(TurnsOf, SeveralAreLetInAtOnce) {
-  let_samplers_wait();
+TEST_P(TurnsOf, StepsForSeveralBatchesLetAllTheirSamplersPass) {
+  use_up_draws();
   std::vector<std::unique_ptr<WaitingSample>> calls;
   for (int i = 0; i < 8; ++i) {
     calls.push_back(std::make_unique<WaitingSample>(line, 32, how));
@@ -210,8 +211,8 @@ TEST_P(TurnsOf, SeveralAreLetInAtOnce) {
   EXPECT_EQ(draw_all(), 0U);
 }
 
-TEST_P(TurnsOf, ASamplerThatDoesNotWaitIsToldWhoDoes) {
-  let_samplers_wait();
+TEST_P(TurnsOf, ASamplerWithoutTimeoutIsToldThatOthersWait) {
+  use_up_draws();
   WaitingSample first(line, 256, how);
   append_steps(32);
   Sampler sampler = line.replay.sampler();
@@ -223,12 +224,12 @@ TEST_P(TurnsOf, ASamplerThatDoesNotWaitIsToldWhoDoes) {
       << status.message();
   first.stop();
   EXPECT_EQ(first.join(), Code::Stopped);
-  EXPECT_TRUE(sampler.sample(32, kNoWait)) << "nobody waits";
+  EXPECT_TRUE(sampler.sample(32, kNoWait)) << "nobody waits any longer";
 }
 
-TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
-  let_samplers_wait();
-  Hook hook;
+TEST_P(TurnsOf, TheNextSamplerPassesWhenThoseBeforeItGiveUp) {
+  use_up_draws();
+  EndingHook hook;
   SampleOptions hooked = how;
   hooked.hook = &hook;
   SampleOptions timed = how;
@@ -239,38 +240,38 @@ TEST_P(TurnsOf, ASamplerThatGivesUpHandsItsTurnOn) {
   WaitingSample last(line, 32, how);
   append_steps(32);
   hook.refuse = true;
-  EXPECT_EQ(refused.join(), Code::Stopped) << "in the middle";
+  EXPECT_EQ(refused.join(), Code::Stopped) << "the second in line";
   stopped.stop();
-  EXPECT_EQ(stopped.join(), Code::Stopped) << "the first";
+  EXPECT_EQ(stopped.join(), Code::Stopped) << "the first in line";
   EXPECT_EQ(last.join(), Code::Ok);
 }
 
-TEST_P(TurnsOf, WritersAreLetInAsTheyBeganToWait) {
+TEST_P(TurnsOf, WritersPassInTheOrderInWhichTheyBeganToWait) {
   if (GetParam().block == 0) {
     return;
   }
-  let_writers_wait();
-  // A queue has room as soon as one shard was drawn from. It may let one writer in for part of a
-  // block and another for the rest. So these writers need only one step each.
+  use_up_inserts();
+  // A draw frees room of a queue shard by shard, so one writer may book a part of a block, and
+  // another writer the rest. So these writers need only one step each.
   const bool in_parts = std::holds_alternative<Queue>(GetParam().limiter);
-  std::vector<std::unique_ptr<WaitingWriter>> blocks;
+  std::vector<std::unique_ptr<WaitingWriter>> writers;
   for (int i = 0; i < 5; ++i) {
-    blocks.push_back(std::make_unique<WaitingWriter>(line, in_parts ? 1 : GetParam().block));
+    writers.push_back(std::make_unique<WaitingWriter>(line, in_parts ? 1 : GetParam().block));
   }
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
+  for (std::size_t i = 0; i < writers.size(); ++i) {
     draw_a_block();
-    EXPECT_EQ(blocks[i]->join(), CommitStatus::Committed);
+    EXPECT_EQ(writers[i]->join(), CommitStatus::Committed);
     if (!in_parts) {
-      EXPECT_EQ(waiting_writers(line.replay), blocks.size() - i - 1) << "after " << i;
+      EXPECT_EQ(waiting_writers(line.replay), writers.size() - i - 1) << "after " << i;
     }
   }
 }
 
-TEST_P(TurnsOf, AWriterThatGivesUpHandsItsTurnOn) {
+TEST_P(TurnsOf, TheNextWriterPassesWhenThoseBeforeItGiveUp) {
   if (GetParam().block == 0) {
     return;
   }
-  let_writers_wait();
+  use_up_inserts();
   WaitingWriter first(line, GetParam().block);
   WaitingWriter second(line, GetParam().block);
   WaitingWriter third(line, GetParam().block);
@@ -282,9 +283,9 @@ TEST_P(TurnsOf, AWriterThatGivesUpHandsItsTurnOn) {
   EXPECT_EQ(third.join(), CommitStatus::Committed);
 }
 
-/// A call that is let in at the moment when it gives up must return what it was let in for, so that
-/// the balance counts only steps and draws that happened.
-TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
+/// A call may be admitted at the moment when it gives up. It must then return its draws or inserts,
+/// so that the balance counts only steps and draws that happened.
+TEST_P(TurnsOf, CallsThatGiveUpReturnTheirDrawsAndInserts) {
   for (std::uint64_t seed = 0; seed < scaled(20, 3); ++seed) {
     NumberedBuffer many(options());
     std::atomic<std::size_t> drawn = 0;
@@ -303,7 +304,9 @@ TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
       Rng rng(10 * seed + 5 + i);
       Writer appends = many.replay.writer({.timeout = std::chrono::microseconds(50 * i)});
       for (std::uint64_t number = 0; number < 3'000;) {
-        number += many.append(appends, number) == CommitStatus::Committed ? 1U : 0U;
+        if (many.append(appends, number) == CommitStatus::Committed) {
+          ++number;
+        }
       }
       --appending;
     });
@@ -318,6 +321,7 @@ TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
     if (GetParam().max_times_sampled == 1) {
       EXPECT_EQ(drawn, committed) << "seed " << seed;
     } else {
+      // The first step allows no draw, because `min_size` is 1.
       EXPECT_EQ(result.status().balance.ahead,
                 static_cast<double>(drawn) - static_cast<double>(committed - 1))
           << "seed " << seed;
@@ -328,7 +332,7 @@ TEST_P(TurnsOf, NothingIsLostWithThoseWhoGiveUp) {
 INSTANTIATE_TEST_SUITE_P(All, TurnsOf, testing::ValuesIn(cases()),
                          [](const auto& tested) { return tested.param.name; });
 
-TEST(Turns, AMinSizeHoldsNobodyBehindALargerBatch) {
+TEST(Turns, AMinSizeLetsASmallBatchPassBeforeALargerOneThatWaits) {
   NumberedBuffer line(SmallOptions{.rate_limiter = MinSize{8}});
   const WaitingSample large(line, 32, {.draws = Draws::WithoutReplacement});
   WaitingSample small(line, 8, {});
@@ -337,41 +341,42 @@ TEST(Turns, AMinSizeHoldsNobodyBehindALargerBatch) {
   line.replay.close();
 }
 
+/// A place in line that counts how often the gate was asked for it.
 struct Asked : limiter::Turns::Turn {
   int asked = 0;
 };
 
-/// Lets in as many calls as `room`.
+/// A gate that admits the next `room` calls.
 struct CountingGate {
   bool operator()(limiter::Turns::Turn& turn) {
     ++static_cast<Asked&>(turn).asked;
-    return room > 0 && room-- > 0;
+    return room != 0 && room-- != 0;
   }
   int room = 0;
 };
 
-/// Whether the call is let in without waiting for others.
-bool enters_without_wait(limiter::Turns& turns, limiter::Turns::Turn& turn) {
+/// Puts a call with a timeout of 0 in line. Returns whether the call is the first, or was admitted.
+bool has_turn(limiter::Turns& turns, limiter::Turns::Turn& turn) {
   const std::stop_token never;
   limiter::WaitTerms terms(nullptr, 0ns, never, nullptr);
   limiter::Wait wait(terms, nullptr, nullptr);
   return !turns.wait_for_turn(turn, wait);
 }
 
-TEST_P(TurnsOf, AWriterThatFindsSomebodyWaitingStandsBehind) {
+TEST_P(TurnsOf, AWriterStandsInLineBehindAWriterThatWaits) {
   if (GetParam().block == 0) {
     return;
   }
   limiter::Turns& turns = core_of(line.replay)->writer_turns;
   Asked waiting;
-  ASSERT_TRUE(enters_without_wait(turns, waiting));
+  ASSERT_TRUE(has_turn(turns, waiting));
   Writer newcomer = line.replay.writer({.timeout = 0ns});
   EXPECT_EQ(line.append(newcomer, 0), CommitStatus::TimedOut) << "although there is room";
   turns.leave(waiting);
   EXPECT_EQ(newcomer.commit(), CommitStatus::Committed);
 }
 
-TEST(Turns, WhoLeavesAsksForThoseBehind) {
+TEST(Turns, ACallThatLeavesAsksTheGateForTheCallsBehindIt) {
   limiter::Turns turns;
   CountingGate gate;
   Asked a;
@@ -379,42 +384,42 @@ TEST(Turns, WhoLeavesAsksForThoseBehind) {
   Asked c;
   Asked d;
   EXPECT_FALSE(turns.anybody());
-  EXPECT_TRUE(enters_without_wait(turns, a));
+  EXPECT_TRUE(has_turn(turns, a));
   for (Asked* const each : {&b, &c, &d}) {
-    EXPECT_FALSE(enters_without_wait(turns, *each));
+    EXPECT_FALSE(has_turn(turns, *each));
   }
   EXPECT_FALSE(turns.ask(a, std::ref(gate)));
   gate.room = 3;
   EXPECT_TRUE(turns.ask(a, std::ref(gate)));
-  EXPECT_FALSE(enters_without_wait(turns, b)) << "a has not left";
+  EXPECT_FALSE(has_turn(turns, b)) << "a has not left";
   EXPECT_FALSE(turns.leave(a, std::ref(gate)));
-  EXPECT_TRUE(enters_without_wait(turns, b));
-  EXPECT_TRUE(enters_without_wait(turns, c));
+  EXPECT_TRUE(has_turn(turns, b));
+  EXPECT_TRUE(has_turn(turns, c));
   EXPECT_TRUE(turns.ask(b, std::ref(gate)));
-  EXPECT_EQ(b.asked, 1) << "by a";
+  EXPECT_EQ(b.asked, 1) << "a asked for it";
   EXPECT_EQ(d.asked, 1);
   EXPECT_TRUE(turns.anybody());
   EXPECT_FALSE(turns.leave(b, std::ref(gate)));
-  EXPECT_FALSE(turns.leave(c)) << "let in, although it did not ask";
+  EXPECT_FALSE(turns.leave(c)) << "a asked the gate for it";
   Asked e;
-  EXPECT_FALSE(enters_without_wait(turns, e));
+  EXPECT_FALSE(has_turn(turns, e));
   EXPECT_TRUE(turns.leave(e, std::ref(gate))) << "behind d";
   EXPECT_EQ(d.asked, 1);
-  EXPECT_TRUE(enters_without_wait(turns, d));
+  EXPECT_TRUE(has_turn(turns, d));
   EXPECT_FALSE(turns.leave(d));
-  EXPECT_FALSE(turns.leave(d)) << "again";
+  EXPECT_FALSE(turns.leave(d)) << "a call that has left";
   EXPECT_FALSE(turns.anybody());
 }
 
-TEST(Turns, TheDemandIsThatOfTheFirst) {
+TEST(Turns, TheDemandIsThatOfTheFirstCallInLine) {
   limiter::Turns turns;
   CountingGate gate;
   Asked a;
   Asked b;
   a.demand = 7;
   b.demand = 9;
-  EXPECT_TRUE(enters_without_wait(turns, a));
-  EXPECT_FALSE(enters_without_wait(turns, b));
+  EXPECT_TRUE(has_turn(turns, a));
+  EXPECT_FALSE(has_turn(turns, b));
   EXPECT_FALSE(turns.ask(a, std::ref(gate)));
   EXPECT_EQ(turns.demand(), 7U);
   turns.leave(a);

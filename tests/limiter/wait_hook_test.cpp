@@ -5,7 +5,8 @@ namespace {
 
 using Code = SampleStatus::Code;
 
-/// A hook whose answer is a function of the number of earlier questions.
+/// A hook whose answer is a function of the number of times it was asked before. It expects to be
+/// asked when the wait begins, and then at most every 50 ms.
 class CountedHook final : public WaitHook {
  public:
   explicit CountedHook(std::function<bool(int)> answer) : answer_(std::move(answer)) {}
@@ -29,7 +30,7 @@ Options holding_options() {
   return SmallOptions{.max_times_sampled = 1, .rate_limiter = Queue{8}};
 }
 
-TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
+TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingAndNoWaitIsCounted) {
   NumberedBuffer line;
   Sampler sampler = line.replay.sampler();
   CountedHook hook([](int) { return false; });
@@ -38,11 +39,11 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsASamplerFromWaitingUncounted) {
   EXPECT_EQ(line.replay.stats().samplers_for_items.waits, 0U);
   EXPECT_EQ(line.replay.stats().samplers_for_items.stops, 0U);
   line.append_many(0, 4);
-  EXPECT_TRUE(sampler.sample(2, {.hook = &hook})) << "what is there is drawn";
-  EXPECT_EQ(hook.asked, 1) << "nobody had to wait";
+  EXPECT_TRUE(sampler.sample(2, {.hook = &hook})) << "there are items, so no wait is needed";
+  EXPECT_EQ(hook.asked, 1) << "the hook was not asked again";
 }
 
-TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
+TEST(WaitHook, ASamplerWithAHookTimesOutInOneWait) {
   NumberedBuffer line;
   CountedHook hook([](int) { return true; });
   const SampleStatus status =
@@ -54,7 +55,7 @@ TEST(WaitHook, WithOneASamplerTimesOutInOneWait) {
   EXPECT_GE(waits.longest, 220ms);
 }
 
-TEST(WaitHook, IsAskedAgainAndAgainInOneWaitOfASamplerAndEndsIt) {
+TEST(WaitHook, IsAskedRepeatedlyInOneWaitOfASamplerAndEndsTheWait) {
   NumberedBuffer line;
   CountedHook hook([](int asked) { return asked < 3; });
   const SampleStatus status = as_lvalue(line.replay.sampler()).sample(2, {.hook = &hook}).status();
@@ -84,7 +85,7 @@ TEST(WaitHook, MayAppendWhatTheSamplerWaitsFor) {
   EXPECT_EQ(waits.timeouts, 0U);
 }
 
-TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
+TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingAndNoWaitIsCounted) {
   NumberedBuffer line(holding_options());
   CountedHook hook([](int) { return false; });
   Writer writer = line.replay.writer({.hook = &hook});
@@ -97,7 +98,7 @@ TEST(WaitHook, ThatRefusesAtOnceKeepsAWriterFromWaitingUncounted) {
   expect_steps_add_up(line.replay);
 }
 
-TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
+TEST(WaitHook, EndsTheWaitOfAWriterWhoseRepeatedCommitSucceeds) {
   NumberedBuffer line(holding_options());
   bool drawing = false;
   Sampler sampler = line.replay.sampler();
@@ -122,7 +123,7 @@ TEST(WaitHook, EndsTheWaitOfAWriterAndItsRepetitionGoesOn) {
   EXPECT_EQ(waits.timeouts, 0U);
 }
 
-TEST(WaitHook, WithOneAWriterTimesOutInOneWait) {
+TEST(WaitHook, AWriterWithAHookTimesOutInOneWait) {
   NumberedBuffer line(holding_options());
   CountedHook hook([](int) { return true; });
   Writer writer = line.replay.writer({.timeout = 120ms, .hook = &hook});

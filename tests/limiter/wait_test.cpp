@@ -7,15 +7,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(WaitMeter, TellsSinceWhenAnybodyWaits) {
+TEST(WaitMeter, TellsHowLongTheLongestPresentWaitHasLasted) {
   WaitMeter meter;
   const base::Clock::time_point now = base::Clock::now();
   meter.begin(now - 1h);
   meter.begin(now);
   EXPECT_EQ(meter.stats().waiting_now, 2U);
   EXPECT_GE(meter.stats().waiting_for, 1h);
-  meter.end(2h, false, false);
-  meter.end(1h, true, false);
+  meter.end(2h, /*timed_out=*/false, /*stopped=*/false);
+  meter.end(1h, /*timed_out=*/true, /*stopped=*/false);
   const WaitStats stats = meter.stats();
   EXPECT_EQ(stats.waiting_now, 0U);
   EXPECT_EQ(stats.waiting_for, 0ns);
@@ -24,22 +24,22 @@ TEST(WaitMeter, TellsSinceWhenAnybodyWaits) {
   EXPECT_EQ(stats.longest, 2h);
 }
 
-TEST(Wait, OfOneCallHasWhatTheWaitsBeforeItLeftOfTheTimeout) {
+TEST(Wait, AllWaitsOfACallTogetherEndAtItsTimeout) {
   const std::stop_token never;
-  WaitTerms terms(nullptr, 20ms, never, nullptr);
+  WaitTerms terms(/*life=*/nullptr, 20ms, never, /*hook=*/nullptr);
   {
-    Wait first(terms, nullptr, nullptr);
+    Wait first(terms, /*meter=*/nullptr, /*event=*/nullptr);
     while (!first.over()) {
       std::this_thread::yield();
     }
   }
-  Wait second(terms, nullptr, nullptr);
+  Wait second(terms, /*meter=*/nullptr, /*event=*/nullptr);
   EXPECT_EQ(second.over(), WaitEnd::TimedOut);
 }
 
-TEST(Wait, ThatFindsAfterAllWhatItWaitedForDidNotTimeOut) {
+TEST(Wait, IsNotCountedAsTimedOutIfItsCallSucceedsAfterAll) {
   const std::stop_token never;
-  WaitTerms terms(nullptr, 0ns, never, nullptr);
+  WaitTerms terms(/*life=*/nullptr, 0ns, never, /*hook=*/nullptr);
   WaitMeter meter;
   {
     Wait wait(terms, &meter, nullptr);
