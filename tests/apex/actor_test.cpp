@@ -16,7 +16,7 @@ constexpr float kDiscount = 0.9F;
 constexpr float kScale = 0.1F;
 
 /// The n-step error by its definition: the discounted rewards from step `first` on, plus the
-/// discounted value of the state after them, minus the value of the first.
+/// discounted value of the state after the last of these steps, minus the value of step `first`.
 float error(const std::vector<float>& values, const std::vector<float>& rewards, std::size_t first,
             float next_value) {
   double sum = 0.0;
@@ -29,7 +29,7 @@ float error(const std::vector<float>& values, const std::vector<float>& rewards,
                                      static_cast<double>(values[first])));
 }
 
-TEST(OpenSteps, PrioritiesAreAbsoluteNStepErrorsWithShorterReturnsAtTheEnd) {
+TEST(OpenSteps, PrioritiesAreAbsoluteNStepErrorsWithFewerStepsAtTheEndOfAnEpisode) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
@@ -58,7 +58,7 @@ TEST(OpenSteps, PrioritiesAreAbsoluteNStepErrorsWithShorterReturnsAtTheEnd) {
   }
 }
 
-TEST(Exploration, RunsFromEpsilonToItsPowerAsInApex) {
+TEST(Exploration, FallsFromEpsilonToItsEighthPowerOverTheEnvironmentsAsInApex) {
   const Options options;
   EXPECT_FLOAT_EQ(exploration(options, 0, 360), 0.4F);
   EXPECT_FLOAT_EQ(exploration(options, 359, 360), static_cast<float>(std::pow(0.4, 8.0)));

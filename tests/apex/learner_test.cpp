@@ -17,8 +17,9 @@ namespace apex {
 namespace {
 
 constexpr std::size_t kBatch = 32;
+constexpr std::size_t kActions = LunarLander::kActions;
 
-/// A batch of made-up items.
+/// A batch of random items. Every third item ends its episode.
 struct Items {
   explicit Items(std::uint64_t seed) {
     Random random(seed);
@@ -47,14 +48,14 @@ struct Items {
   std::vector<std::int32_t> actions;
 };
 
-/// Action values [kBatch, 4] of the network that is published now.
+/// Publishes the network, and returns its action values [kBatch, kActions] of these states.
 std::vector<float> values(Learner& learner, std::vector<float>& states) {
   learner.publish();
   Policy policy(learner);
   policy.refresh();
-  std::vector<float> found(kBatch * 4);
-  policy.evaluate(states, found);
-  return found;
+  std::vector<float> result(kBatch * kActions);
+  policy.evaluate(states, result);
+  return result;
 }
 
 Options with_seed(std::uint64_t seed) {
@@ -74,16 +75,17 @@ TEST(Network, ValuesAreTheValuePlusCentredAdvantages) {
     from += to.numel();
   }
   ASSERT_EQ(from, parameters.data() + parameters.size());
-  const torch::Tensor found = network->forward(torch::tensor({{3.0F, 1.0F}, {0.0F, 5.0F}}));
+  const torch::Tensor result = network->forward(torch::tensor({{3.0F, 1.0F}, {0.0F, 5.0F}}));
   // x = (3, 1): h = 3, then 5; mean advantage 7/3. x = (0, 5): h = 0, then 0; mean 2/3.
   const std::vector<float> expected = {5 + 5 - 7.0F / 3, 5 - 7.0F / 3, 5 + 2 - 7.0F / 3,
                                        0 - 2.0F / 3,     0 - 2.0F / 3, 2 - 2.0F / 3};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_NEAR(found.data_ptr<float>()[i], expected[i], 1e-6F) << i;
+    EXPECT_NEAR(result.data_ptr<float>()[i], expected[i], 1e-6F) << i;
   }
 }
 
-/// The errors of 50 updates with a target network that never moves or always equals the online one.
+/// Checks the errors of 50 updates against double Q-learning. The target network never moves if
+/// `target_rate` is 0, and equals the online network after each update if it is 1.
 void check_errors(double target_rate) {
   Options options = with_seed(1);
   options.target_rate = target_rate;
@@ -94,14 +96,15 @@ void check_errors(double target_rate) {
     SCOPED_TRACE(update);
     const std::vector<float> now = values(learner, items.now);
     const std::vector<float> next = values(learner, items.next);
-    const std::vector<float>& worth = target_rate == 0.0 ? first : next;
+    // The online network chooses the best action; the target network values it.
+    const std::vector<float>& target_values = target_rate == 0.0 ? first : next;
     const auto errors = items.step(learner);
     for (std::size_t i = 0; i < kBatch; ++i) {
-      const auto row = std::span(next).subspan(i * 4, 4);
+      const auto row = std::span(next).subspan(i * kActions, kActions);
       const auto best = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
       const float target = static_cast<float>(options.reward_scale) * items.returns[i] +
-                           items.discounts[i] * worth[i * 4 + best];
-      const float value = now[i * 4 + static_cast<std::size_t>(items.actions[i])];
+                           items.discounts[i] * target_values[i * kActions + best];
+      const float value = now[i * kActions + static_cast<std::size_t>(items.actions[i])];
       ASSERT_NEAR(errors[i], std::abs(value - target), 1e-3F) << "item " << i;
     }
   }
@@ -115,7 +118,7 @@ TEST(Learner, TheTargetNetworkFollowsEachUpdate) {
   check_errors(1.0);
 }
 
-TEST(Learner, ItemsOfWeightZeroTeachNothing) {
+TEST(Learner, ItemsOfWeightZeroChangeNoParameter) {
   Items items(3);
   std::ranges::fill(items.weights, 0.0F);
   Learner learner(with_seed(3));
@@ -124,7 +127,7 @@ TEST(Learner, ItemsOfWeightZeroTeachNothing) {
   EXPECT_EQ(values(learner, items.now), before);
 }
 
-TEST(Learner, GoesOnFromWhatWasSavedAsIfNothingHadHappened) {
+TEST(Learner, ALoadedLearnerContinuesLikeTheOneThatWasSaved) {
   Learner first(with_seed(1));
   for (std::uint64_t i = 0; i < 20; ++i) {
     Items(i).step(first);
@@ -140,7 +143,7 @@ TEST(Learner, GoesOnFromWhatWasSavedAsIfNothingHadHappened) {
   }
 }
 
-TEST(Learner, LearnsAtItsOwnRateAfterALoad) {
+TEST(Learner, KeepsItsOwnLearningRateAfterALoad) {
   Items items(5);
   Learner first(with_seed(1));
   items.step(first);
@@ -156,7 +159,7 @@ TEST(Learner, LearnsAtItsOwnRateAfterALoad) {
 
 TEST(Learner, RefusesANetworkOfAnotherWidth) {
   Options narrow = with_seed(1);
-  narrow.hidden = 1;  // Tensors of width 1 fit others by broadcasting.
+  narrow.hidden = 1;  // Tensors of width 1 would be broadcast to other widths without an error.
   const std::string saved = Learner(narrow).save();
   Learner learner(with_seed(1));
   try {
@@ -172,20 +175,20 @@ TEST(Policy, TakesACopyOncePerPublication) {
   Items items(4);
   Learner learner(with_seed(4));
   Policy policy(learner);
-  const auto found = [&] {
-    std::vector<float> now(kBatch * 4);
+  const auto policy_values = [&] {
+    std::vector<float> now(kBatch * kActions);
     policy.evaluate(items.now, now);
     return now;
   };
   EXPECT_FALSE(policy.refresh());
   for (int publication = 0; publication < 2; ++publication) {
-    const std::vector<float> before = found();
+    const std::vector<float> before = policy_values();
     items.step(learner);
-    EXPECT_EQ(found(), before);
+    EXPECT_EQ(policy_values(), before);
     learner.publish();
     EXPECT_TRUE(policy.refresh());
-    EXPECT_NE(found(), before);
-    EXPECT_EQ(found(), values(learner, items.now));
+    EXPECT_NE(policy_values(), before);
+    EXPECT_EQ(policy_values(), values(learner, items.now));
     EXPECT_TRUE(policy.refresh());  // `values` has published the network again.
     EXPECT_FALSE(policy.refresh());
   }

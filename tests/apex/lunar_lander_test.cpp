@@ -52,8 +52,9 @@ Policy at_random(std::uint64_t seed) {
   };
 }
 
-/// The controller that Gym publishes as a demonstration: it points against the drift and hovers
-/// lower as the pad comes nearer. If both engines are wanted, the one that is needed more wins.
+/// The controller that Gym publishes as a demonstration: it leans against the drift and hovers
+/// lower as the pad comes nearer. If it wants both engines, it fires the one that is needed more.
+/// Observation: x, y, their speeds, angle, its speed, each leg on the ground.
 std::int32_t demonstrate(const Observation& s) {
   const float wanted_angle = std::fmin(0.4F, std::fmax(-0.4F, 0.5F * s[0] + s[2]));
   const float wanted_height = 0.55F * std::abs(s[0]);
@@ -69,6 +70,7 @@ std::int32_t demonstrate(const Observation& s) {
   return turn > 0.05F ? LunarLander::kLeftEngine : LunarLander::kNothing;
 }
 
+/// Gym's shaping: a penalty for distance, speed and tilt, and 10 for each leg on the ground.
 float shaping(const Observation& s) {
   return -100.0F * std::sqrt(s[0] * s[0] + s[1] * s[1]) -
          100.0F * std::sqrt(s[2] * s[2] + s[3] * s[3]) - 100.0F * std::abs(s[4]) +
@@ -103,7 +105,7 @@ TEST(LunarLander, RewardIsTheChangeOfShapingLessFuel) {
   }
 }
 
-TEST(LunarLander, LeavingThePictureTerminatesWithMinusHundred) {
+TEST(LunarLander, LeavingThePictureTerminatesWithAPenaltyOf100) {
   // The lander leans over to a quarter of a radian and burns, so it leaves far to the left and
   // never lands.
   const auto steps = play(1, [](const Observation& s) -> std::int32_t {
@@ -118,19 +120,20 @@ TEST(LunarLander, LeavingThePictureTerminatesWithMinusHundred) {
   EXPECT_EQ(steps.back().outcome.reward, -100.0F);
 }
 
-TEST(LunarLander, HoveringIsTruncatedAtThousandStepsNotTerminated) {
+TEST(LunarLander, HoveringIsTruncatedAtTheTimeLimit) {
   int truncated = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
     const auto steps = play(seed, [](const Observation& s) {
-      Observation raised = s;
-      raised[1] -= 0.8F;
-      return demonstrate(raised);
+      Observation lowered = s;
+      lowered[1] -= 0.8F;  // The controller believes that it is lower, so it hovers 0.8 higher.
+      return demonstrate(lowered);
     });
     ASSERT_LE(steps.size(), LunarLander::kTimeLimit);
     EXPECT_EQ(steps.size() == LunarLander::kTimeLimit,
               steps.back().outcome.end == reprise::End::Truncated);
     if (steps.back().outcome.end == reprise::End::Truncated) {
+      // A landing or a crash would earn 100 or -100.
       EXPECT_LT(std::abs(steps.back().outcome.reward), 50.0F);
       ++truncated;
     }
@@ -138,7 +141,7 @@ TEST(LunarLander, HoveringIsTruncatedAtThousandStepsNotTerminated) {
   EXPECT_GE(truncated, 5);
 }
 
-TEST(LunarLander, DemonstrationControllerSolvesIt) {
+TEST(LunarLander, TheDemonstrationControllerEarns200OnAverage) {
   float sum = 0.0F;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     sum += total(play(seed, demonstrate));
@@ -147,7 +150,7 @@ TEST(LunarLander, DemonstrationControllerSolvesIt) {
   EXPECT_GT(sum / 100.0F, 200.0F);
 }
 
-TEST(LunarLander, RandomPolicyScoresAsPublished) {
+TEST(LunarLander, ARandomPolicyScoresAsPublished) {
   float sum = 0.0F;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     sum += total(play(seed, at_random(seed + 1000)));

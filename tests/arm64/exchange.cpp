@@ -1,5 +1,5 @@
 // Writes a checkpoint on one machine and draws from it on another. The output depends only on the
-// calls, so machines of every kind have to print the same.
+// calls, so every machine has to print the same, whatever its processor.
 //
 //   exchange write DIRECTORY   fills a buffer, draws from it and saves it
 //   exchange draw DIRECTORY    loads the checkpoint, draws, goes on writing and draws again
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kBatch = 24;
 
-/// Random whole numbers, because floats may round differently on other machines.
+/// Random whole numbers, which are the same on every machine, as random floats might not be.
 class Numbers {
  public:
   explicit Numbers(std::uint64_t seed) : state_(seed) {}
@@ -50,34 +50,34 @@ reprise::Options options() {
           .key_tag = 7};
 }
 
-/// A buffer that is used by one thread, so that its state depends only on the calls.
+/// The buffer under test, with its writers and samplers. One thread uses it, so that its state
+/// depends only on the calls.
 class Subject {
  public:
-  Subject() : replay_(schema_, options()), numbers_(1) { open(false); }
+  Subject() : replay_(schema_, options()), numbers_(1) { open(/*resume=*/false); }
   explicit Subject(const char* directory)
       : replay_(reprise::ReplayBuffer::load(directory).buffer), numbers_(2) {
-    open(true);
+    open(/*resume=*/true);
   }
 
   void append(int steps) {
     for (int i = 0; i < steps; ++i) {
       reprise::Writer& writer = writers_[numbers_.next() % writers_.size()];
-      const std::uint32_t fate = numbers_.next() % 40;
-      step(writer, fate == 0   ? reprise::End::Terminated
-                   : fate == 1 ? reprise::End::Truncated
+      const std::uint32_t roll = numbers_.next() % 40;
+      step(writer, roll == 0   ? reprise::End::Terminated
+                   : roll == 1 ? reprise::End::Truncated
                                : reprise::End::Continue);
     }
   }
-  /// Ends open episodes, because a load decides the last steps of open episodes and gives them new
-  /// keys.
+  /// Ends open episodes. A load would end them, and its new items would have new keys.
   void end_episodes() {
     for (reprise::Writer& writer : writers_) {
       step(writer, reprise::End::Truncated);
     }
   }
 
-  /// Draws a batch by each selector, prints it and sets new priorities. Prints whole keys, or only
-  /// their slots: generations of steps written after a load differ from load to load.
+  /// Draws a batch by each selector, prints it and sets new priorities. Prints whole keys or only
+  /// slots: generations of steps written after a load differ from load to load.
   void draw(const char* when, bool whole_keys) {
     for (std::size_t s = 0; s < samplers_.size(); ++s) {
       const auto batch = samplers_[s].sample(kBatch, {.beta = 0.7F, .timeout = {}});
@@ -152,8 +152,8 @@ class Subject {
   /// Prints the values of item i in a column.
   template <class T>
   static void show(std::span<const T> column, std::size_t i) {
-    const std::size_t each = column.size() / kBatch;
-    for (const T value : column.subspan(i * each, each)) {
+    const std::size_t per_item = column.size() / kBatch;
+    for (const T value : column.subspan(i * per_item, per_item)) {
       std::printf(" %a", static_cast<double>(value));
     }
   }
@@ -178,7 +178,7 @@ void write(const char* directory) {
   subject.append(2000);
   for (int round = 0; round < 20; ++round) {
     subject.append(150);
-    subject.draw("before", true);
+    subject.draw("before", /*whole_keys=*/true);
   }
   subject.end_episodes();
   subject.save(directory);
@@ -186,10 +186,10 @@ void write(const char* directory) {
 
 void draw(const char* directory) {
   Subject subject(directory);
-  subject.draw("loaded", true);
+  subject.draw("loaded", /*whole_keys=*/true);
   for (int round = 0; round < 10; ++round) {
     subject.append(250);
-    subject.draw("further", false);
+    subject.draw("further", /*whole_keys=*/false);
   }
 }
 

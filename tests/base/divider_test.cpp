@@ -24,7 +24,7 @@ TEST(Divider, DividesLikeTheOperatorWhereRoundingIsTightest) {
     divisors.insert(divisors.end(), {power - 1, power, power + 1});
   }
   for (const std::uint32_t d : divisors) {
-    // The largest multiple of d, which is tested with its neighbours.
+    // The largest multiple of d, near which an error of rounding would show.
     const std::uint32_t last = kLargest / d * d;
     for (const std::uint32_t n : {0U, 1U, d - 1, d, last - 1, last, kLargest - 1, kLargest}) {
       expect_like_division(n, d);

@@ -17,7 +17,7 @@ TEST(DeadlineAfter, SaturatesAtTheEndOfTime) {
   EXPECT_LE(deadline, Clock::now() + 1h);
 }
 
-TEST(Event, CountsWhoIsRegistered) {
+TEST(Event, CountsItsRegistrations) {
   Event event;
   EXPECT_EQ(event.waiting(), 0U);
   {
@@ -28,7 +28,7 @@ TEST(Event, CountsWhoIsRegistered) {
   EXPECT_EQ(event.waiting(), 0U);
 }
 
-TEST(Event, ADeadlineThatHasPassedIsNotSleptFor) {
+TEST(Event, AWaitUntilAPastDeadlineReturnsAtOnce) {
   Event event;
   const Event::Registration registration(event);
   registration.wait(registration.ticket(), Clock::now() - 1s);
@@ -59,7 +59,7 @@ TEST(Event, AWakeBetweenTicketAndWaitIsNotLost) {
   }
 }
 
-TEST(Event, NobodyIsWokenWhereNobodyIsRegistered) {
+TEST(Event, AWakeWithoutARegisteredThreadChangesNoTicket) {
   Event event;
   std::uint32_t ticket = 0;
   {
@@ -92,7 +92,8 @@ TEST(Event, OneWakeWakesEveryOlderTicket) {
   EXPECT_EQ(event.waiting(), 0U);
 }
 
-/// Sleeps until `value` is `wanted`, in the way of every sleeper in the library.
+/// Sleeps until `value` is at least `wanted`, in the way of every sleeper in the library: it
+/// registers, looks at the value, and only then sleeps.
 void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uint64_t wanted) {
   const Event::Registration registration(event);
   for (;;) {
@@ -104,26 +105,26 @@ void sleep_until(Event& event, const std::atomic<std::uint64_t>& value, std::uin
   }
 }
 
-TEST(Event, NoWakeIsLostBetweenPushThenLookAndRegisterThenLook) {
+TEST(Event, NoWakeIsLostBetweenTwoThreadsThatWakeEachOther) {
   const std::uint64_t rounds = test::scaled(10000, 10000);
-  Event to_there;
-  Event to_here;
-  std::atomic<std::uint64_t> there{0};
-  std::atomic<std::uint64_t> here{0};
+  Event request_event;
+  Event answer_event;
+  std::atomic<std::uint64_t> request{0};
+  std::atomic<std::uint64_t> answer{0};
   std::jthread other([&] {
     for (std::uint64_t round = 1; round <= rounds; ++round) {
-      sleep_until(to_there, there, round);
-      here.store(round);
-      to_here.wake_registered();
+      sleep_until(request_event, request, round);
+      answer.store(round);
+      answer_event.wake_registered();
     }
   });
   for (std::uint64_t round = 1; round <= rounds; ++round) {
-    there.store(round);
-    to_there.wake_registered();
-    sleep_until(to_here, here, round);
+    request.store(round);
+    request_event.wake_registered();
+    sleep_until(answer_event, answer, round);
   }
   other.join();
-  EXPECT_EQ(here.load(), rounds);
+  EXPECT_EQ(answer.load(), rounds);
 }
 
 TEST(Event, NoWakeIsLostAmongSeveralSleepers) {

@@ -8,7 +8,7 @@
 namespace reprise::base {
 namespace {
 
-RC_GTEST_PROP(Extremes, AreThoseOfTheStandardLibraryWithTheStartAmongTheValues,
+RC_GTEST_PROP(Extremes, AreThoseOfTheStandardLibraryOverTheValuesAndTheStart,
               (const std::vector<int>& numbers, int start)) {
   const std::vector<float> values(numbers.begin(), numbers.end());
   std::vector<float> all = values;

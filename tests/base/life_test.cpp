@@ -6,7 +6,7 @@
 namespace reprise::base {
 namespace {
 
-TEST(Life, CloseWakesWhoSleepsOnARegisteredEvent) {
+TEST(Life, CloseWakesThreadsThatSleepOnARegisteredEvent) {
   Life life;
   Event events[2];
   const Life::WokenByClose first(life, events[0]);
@@ -30,46 +30,45 @@ TEST(Life, CloseWakesWhoSleepsOnARegisteredEvent) {
   life.close();
 }
 
-TEST(Life, CloseWakesNobodyOnAnEventThatIsRegisteredNoMore) {
+TEST(Life, CloseDoesNotWakeAnEventThatIsNoLongerRegistered) {
   Life life;
-  Event gone;
-  Event there;
-  const Life::WokenByClose wakes(life, there);
-  { const Life::WokenByClose earlier(life, gone); }
-  const Event::Registration of_gone(gone);
-  const Event::Registration of_there(there);
-  const std::uint32_t tickets[] = {of_gone.ticket(), of_there.ticket()};
+  Event removed;
+  Event kept;
+  const Life::WokenByClose wakes_kept(life, kept);
+  { const Life::WokenByClose wakes_removed(life, removed); }
+  const Event::Registration in_removed(removed);
+  const Event::Registration in_kept(kept);
+  const std::uint32_t tickets[] = {in_removed.ticket(), in_kept.ticket()};
   life.close();
-  EXPECT_EQ(of_gone.ticket(), tickets[0]);
-  EXPECT_NE(of_there.ticket(), tickets[1]);
+  EXPECT_EQ(in_removed.ticket(), tickets[0]);
+  EXPECT_NE(in_kept.ticket(), tickets[1]);
 }
 
-TEST(Life, CloseWakesTheOthersWhicheverEventIsTakenOut) {
-  for (std::size_t out = 0; out < 3; ++out) {
+TEST(Life, CloseWakesTheOtherEventsWhicheverIsRemoved) {
+  for (std::size_t removed = 0; removed < 3; ++removed) {
     Life life;
     Event events[3];
     std::optional<Life::WokenByClose> woken[3];
     for (std::size_t i = 0; i < 3; ++i) {
       woken[i].emplace(life, events[i]);
     }
-    woken[out].reset();
+    woken[removed].reset();
     life.close();
     for (std::size_t i = 0; i < 3; ++i) {
       const Event::Registration registration(events[i]);
-      EXPECT_EQ(registration.ticket(), i == out ? 0U : 1U) << i << " of those without " << out;
+      EXPECT_EQ(registration.ticket(), i == removed ? 0U : 1U) << i << " without " << removed;
     }
   }
 }
 
-TEST(Life, OfAForkInTheMiddleOfARegistrationHasNothingToDestroy) {
-  // Life must own no memory: a fork in the middle of an allocation would leave it half done in the
-  // child.
+TEST(Life, OwnsNoMemoryThatAForkCouldLeaveHalfAllocated) {
+  // A fork while another thread allocates leaves the allocation half done in the child.
   EXPECT_TRUE(std::is_trivially_destructible_v<Life>);
   EXPECT_TRUE((std::is_nothrow_constructible_v<Life::WokenByClose, Life&, Event&>));
 }
 
 #if defined(__unix__)
-TEST(Life, OfAnotherProcessIsRefusedInAChildAndInItsChildren) {
+TEST(Life, OfAProcessIsRefusedInItsChildAndInTheChildsChild) {
   const Life of_parent;
   EXPECT_FALSE(of_parent.forked());
   EXPECT_NO_THROW(of_parent.check_not_forked());
@@ -93,7 +92,7 @@ TEST(Life, OfAnotherProcessIsRefusedInAChildAndInItsChildren) {
   }
 }
 
-TEST(Life, ClosedInAChildLocksNothingAndLeavesTheParentOpen) {
+TEST(Life, ACloseInAChildDoesNothing) {
   Life life;
   Event event;
   test::expect_in_child([&]() -> std::string {

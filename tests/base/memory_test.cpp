@@ -50,7 +50,7 @@ TEST(Region, NoBytesAreAnEmptyRegion) {
   EXPECT_EQ(region.data(), nullptr);
 }
 
-TEST(Region, LargeOnesStartOnAHugePageWhereTheSystemMapsMemory) {
+TEST(Region, LargeRegionsStartAtAHugePageOnLinux) {
 #if defined(__linux__)
   for (std::size_t extra = 0; extra < 5; ++extra) {
     const Region region = Region::map(Region::kHugePageBytes * (1 + extra) + extra);
@@ -62,7 +62,7 @@ TEST(Region, LargeOnesStartOnAHugePageWhereTheSystemMapsMemory) {
 }
 
 #if defined(__linux__)
-/// How many pages of each 2 MiB of a region are in memory after the first byte of them was touched.
+/// Writes the first byte of each 2 MiB of a region. Returns how many of its pages are in memory.
 std::vector<std::size_t> pages_after_a_touch(const Region& region) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(region.size() / page);
@@ -77,12 +77,12 @@ std::vector<std::size_t> pages_after_a_touch(const Region& region) {
   return pages;
 }
 
-TEST(Region, TakesThePagesThatAreTouchedAndNoMore) {
+TEST(Region, TakesMemoryOnlyForPagesThatAreTouched) {
   const Region region = Region::map(4 * Region::kHugePageBytes);
   EXPECT_EQ(pages_after_a_touch(region), (std::vector<std::size_t>{1, 1, 1, 1}));
 }
 
-/// Whether huge pages were asked for at this address; whether there are any is up to the system.
+/// Whether the process has asked for huge pages at this address, which it may not have got.
 bool asks_for_huge_pages(const std::byte* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   std::ifstream maps("/proc/self/smaps");
@@ -96,11 +96,11 @@ bool asks_for_huge_pages(const std::byte* address) {
       return line.find(" hg") != std::string::npos;
     }
   }
-  ADD_FAILURE() << "/proc/self/smaps does not tell";
+  ADD_FAILURE() << "/proc/self/smaps does not have the address";
   return false;
 }
 
-TEST(Region, AsksForHugePagesThatLieWithinWhatWillBeFilled) {
+TEST(Region, AsksOnlyForHugePagesThatWillBeFilledEntirely) {
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string enabled;
   std::getline(file, enabled);
@@ -132,7 +132,7 @@ TEST(Region, MovingLeavesAnEmptyRegion) {
   EXPECT_EQ(second.data(), nullptr);
 }
 
-TEST(Region, WhatCannotBeMappedThrows) {
+TEST(Region, ASizeThatCannotBeMappedThrows) {
   constexpr std::size_t kMaxSize = std::numeric_limits<std::size_t>::max();
   EXPECT_THROW(static_cast<void>(Region::map(kMaxSize)), std::bad_alloc);
   EXPECT_THROW(static_cast<void>(Region::map(kMaxSize / 2)), std::bad_alloc);
@@ -156,12 +156,12 @@ TEST(LazyArray, AProductThatOverflowsThrows) {
   EXPECT_THROW(LazyArray<std::uint64_t>{kMaxSize}, std::bad_alloc);
 }
 
-TEST(LazyArray, ElementsHaveTheirAlignment) {
-  struct alignas(128) NumberedBuffer {
+TEST(LazyArray, AlignsItsElements) {
+  struct alignas(128) Aligned {
     unsigned char bytes[128];
   };
-  const LazyArray<NumberedBuffer> array(3);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(NumberedBuffer), 0U);
+  const LazyArray<Aligned> array(3);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(Aligned), 0U);
 }
 
 }  // namespace

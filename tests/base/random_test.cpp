@@ -38,6 +38,7 @@ TEST(Random, UniformStaysBelowOneAndHasTheRightMoments) {
     sum += x;
     squares += x * x;
   }
+  // Within five standard deviations of the means of x and x^2.
   EXPECT_NEAR(sum / kDraws, 0.5, 5.0 * std::sqrt(1.0 / 12.0 / kDraws));
   EXPECT_NEAR(squares / kDraws, 1.0 / 3.0, 5.0 * std::sqrt(4.0 / 45.0 / kDraws));
 }

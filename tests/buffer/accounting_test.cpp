@@ -23,7 +23,7 @@ TEST(Accounting, DescribesMemoryAndChunks) {
   EXPECT_EQ(empty.committed_steps, 0U);
   EXPECT_EQ(empty.samples_per_insert, 0.0);
   EXPECT_EQ(empty.chunks_touched, 0U);
-  EXPECT_GE(empty.chunks, 64U / 8 + 8) << "the capacity, and one for each writer";
+  EXPECT_GE(empty.chunks, 64U / 8 + 8) << "chunks for the capacity, and one for each writer";
   EXPECT_GE(empty.chunk_bytes, 8 * line.schema.step_bytes());
   EXPECT_GE(empty.reserved_bytes, empty.chunks * empty.chunk_bytes);
   EXPECT_FALSE(empty.limiter.empty());

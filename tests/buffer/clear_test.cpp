@@ -8,30 +8,31 @@ Options three_shards() {
   return SmallOptions{.shards = 3};
 }
 
-TEST(Clear, MakesRoomInAQueueAsRemovalsDo) {
+TEST(Clear, LetsWritersThatAQueueHoldsGoOnAsRemovalsDo) {
   for (const bool removes : {false, true}) {
     NumberedBuffer line(SmallOptions{.max_times_sampled = 1,
                                      .episode_index = true,
                                      .rate_limiter = Queue{.size = 8},
                                      .shards = 3});
-    std::atomic<int> taken = 0;
+    std::atomic<int> committed = 0;
     const std::jthread actor([&] {
       Writer writer = line.replay.writer();
       for (std::uint64_t i = 0; i < 40; ++i) {
         EXPECT_EQ(line.append(writer, i), CommitStatus::Committed);
-        ++taken;
+        ++committed;
       }
     });
-    while (taken < 40) {
-      yield_while(
-          [&] { return taken < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0; });
+    while (committed < 40) {
+      yield_while([&] {
+        return committed < 40 && line.replay.stats().writers_for_limiter.waiting_now == 0;
+      });
       removes ? (void)line.replay.episodes().remove(0) : line.replay.clear();
     }
     expect_steps_add_up(line.replay);
   }
 }
 
-TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
+TEST(Clear, LetsNoSamplerReportThatThereIsNothingToDraw) {
   for (std::size_t round = 0; round < scaled(200, 30); ++round) {
     NumberedBuffer line(SmallOptions{.shards = 1 + round % 3});
     std::atomic<bool> drawing = true;
@@ -52,7 +53,7 @@ TEST(Clear, MakesNoSamplerSayThatThereIsNothingToDraw) {
 }
 
 /// Samplers copy rows while writers append and the buffer is cleared.
-TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
+TEST(Clear, WhileThreadsAppendAndDrawTearsNoRowAndCountsEveryStep) {
   NumberedBuffer line(three_shards());
   std::atomic<int> busy = 2;
   std::vector<std::jthread> threads;
@@ -83,7 +84,7 @@ TEST(Clear, BesideWritersAndLearnersKeepsRowsWholeAndTheAccount) {
   expect_steps_add_up(line.replay);
 }
 
-TEST(Clear, IsWhatACheckpointSaves) {
+TEST(Clear, ACheckpointAfterItHasOnlyTheLaterSteps) {
   const ScratchDirectory directory;
   NumberedBuffer line(three_shards());
   line.append_many(0, 40);
@@ -99,7 +100,7 @@ TEST(Clear, IsWhatACheckpointSaves) {
 TEST(ResetPriorities, GivesEveryItemThePriority) {
   NumberedBuffer line(SmallOptions{.max_times_sampled = 2, .shards = 3});
   line.append_many(0, 30, [](std::uint64_t i) { return static_cast<float>(i); });
-  line.replay.selector().reset(4.0F);  // `reset` ingests the steps before it.
+  line.replay.selector().reset(4.0F);  // `reset` first ingests the steps committed before.
   EXPECT_EQ(line.replay.selector().totals().weight, 120.0);
   EXPECT_EQ(line.replay.selector().totals().largest, 4.0F);
   EXPECT_EQ(line.replay.stats().applied_updates, 0U);
@@ -119,7 +120,7 @@ TEST(ResetPriorities, GivesEveryItemThePriority) {
   EXPECT_EQ(other.replay.selector(1).totals().weight, 10.0);
 }
 
-TEST(ResetPriorities, RefusesWhatCannotBeWeighed) {
+TEST(ResetPriorities, RefusesPrioritiesWithoutAWeight) {
   NumberedBuffer line;
   line.append_many(0, 5, 2.0F);
   for (const float bad :

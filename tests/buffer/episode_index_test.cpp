@@ -33,14 +33,14 @@ TEST(EpisodeIndex, SetsThePrioritiesOfAnEpisodesSteps) {
   for (const auto& [number, probability] : line.probabilities(8 * kSteps)) {
     EXPECT_DOUBLE_EQ(probability, static_cast<double>(number % 5) / total) << number;
   }
-  const float one = 3.0F;
-  const auto some =
-      line.replay.episodes().update_priorities(writer.episode_id(), 10, std::span(&one, 1));
-  EXPECT_EQ(some.applied, 1U);
+  const float priority = 3.0F;
+  const auto single =
+      line.replay.episodes().update_priorities(writer.episode_id(), 10, std::span(&priority, 1));
+  EXPECT_EQ(single.applied, 1U);
   EXPECT_EQ(line.replay.episodes().update_priorities(99'999, 0, priorities).stale, kSteps);
   const auto beyond = line.replay.episodes().update_priorities(
       writer.episode_id(), std::numeric_limits<std::uint64_t>::max(), priorities);
-  EXPECT_EQ(beyond.applied, 0U) << "positions do not go round";
+  EXPECT_EQ(beyond.applied, 0U) << "positions do not wrap around to 0";
   EXPECT_EQ(beyond.stale, kSteps);
 }
 
@@ -58,7 +58,7 @@ TEST(EpisodeIndex, ChangesNothingForBadInput) {
   EXPECT_EQ(line.probabilities(), before);
 }
 
-TEST(EpisodeIndex, IsRefusedWhereThereIsNone) {
+TEST(EpisodeIndex, IsRefusedInABufferWithoutAnIndex) {
   NumberedBuffer line;
   expect_refusal<std::logic_error>([&] { (void)line.replay.episodes(); },
                                    {"Options::episode_index"});

@@ -13,12 +13,11 @@ struct Inflow {
   std::size_t chunk_steps = 0;
   std::size_t max_writers = 16;
   std::uint64_t episode = 60;  ///< Steps per episode.
-  /// Episodes after which a writer is replaced by another one; 0 if it stays.
+  /// The number of episodes after which another writer replaces a writer; 0 for never.
   std::uint64_t episodes_per_writer = 0;
-  /// If not 0, the first writer is slow: it appends one of every `pause` steps, the others the
-  /// rest.
+  /// If not 0, the first writer appends one of every `pause` steps, and the others the rest.
   std::uint64_t pause = 0;
-  std::uint32_t max_times_sampled = 0;  ///< `max_times_sampled`. Nothing is drawn before the end.
+  std::uint32_t max_times_sampled = 0;  ///< If not 0, nothing is drawn before the end.
 
   friend std::ostream& operator<<(std::ostream& to, const Inflow& of) {
     return to << of.capacity << " steps, " << of.writers << " writers of " << of.max_writers << ", "
@@ -38,8 +37,7 @@ Options options_of(const Inflow& of) {
                       .shards = of.shards};
 }
 
-/// The greatest age that is allowed, in steps: the capacity, a chunk per writer that it holds open,
-/// and a chunk per shard.
+/// The greatest age allowed, in steps: the capacity, an open chunk per writer, a chunk per shard.
 std::uint64_t max_item_age(const Inflow& of, const ReplayBuffer& replay) {
   return of.capacity + (of.writers + of.shards) * replay.options().chunk_steps;
 }
@@ -54,7 +52,7 @@ std::vector<std::uint64_t> all_numbers(const NumberedBuffer& line, Sampler& samp
 
 class StepsOfFifo : public testing::TestWithParam<Inflow> {};
 
-TEST_P(StepsOfFifo, AreNoOlderThanTheCapacityAndWhatIsOpen) {
+TEST_P(StepsOfFifo, AreNoOlderThanTheCapacityAndTheOpenChunks) {
   const Inflow& of = GetParam();
   NumberedBuffer line(options_of(of));
   Sampler sampler = line.replay.sampler({.seed = 1});
@@ -78,9 +76,10 @@ TEST_P(StepsOfFifo, AreNoOlderThanTheCapacityAndWhatIsOpen) {
     }
     const bool look = of.max_times_sampled == 0 && number % (of.capacity / 3) == 0;
     if (look || number + 1 == steps) {
-      const std::vector<std::uint64_t> there = all_numbers(line, sampler);
-      ASSERT_EQ(there.size(), std::min<std::uint64_t>(number + 1, of.capacity)) << "all is in use";
-      ASSERT_LE(number - *std::ranges::min_element(there), max_item_age(of, line.replay));
+      const std::vector<std::uint64_t> numbers = all_numbers(line, sampler);
+      ASSERT_EQ(numbers.size(), std::min<std::uint64_t>(number + 1, of.capacity))
+          << "the whole capacity is in use";
+      ASSERT_LE(number - *std::ranges::min_element(numbers), max_item_age(of, line.replay));
     }
   }
   const Stats stats = line.replay.stats();
@@ -109,16 +108,17 @@ std::vector<Inflow> inflows() {
 
 INSTANTIATE_TEST_SUITE_P(FifoAge, StepsOfFifo, testing::ValuesIn(inflows()));
 
-TEST(FifoAge, OneEnvironmentAtTheDefaultsTurnsTheWholeBufferOver) {
+TEST(FifoAge, OneEnvironmentWithDefaultOptionsReplacesTheWholeBuffer) {
   const Inflow of{.capacity = 50'000, .shards = 0, .max_writers = 256};
   NumberedBuffer line(options_of(of));
   for (std::uint64_t number = 0; number < 4 * of.capacity; ++number) {
     line.append(number, number % 60 == 59 ? End::Terminated : End::Continue);
   }
   Sampler sampler = line.replay.sampler({.seed = 1});
-  const std::vector<std::uint64_t> there = all_numbers(line, sampler);
-  EXPECT_EQ(there.size(), of.capacity);
-  EXPECT_GE(*std::ranges::min_element(there),
+  const std::vector<std::uint64_t> numbers = all_numbers(line, sampler);
+  EXPECT_EQ(numbers.size(), of.capacity);
+  // With four shards, the oldest step is at most five chunks older than the capacity.
+  EXPECT_GE(*std::ranges::min_element(numbers),
             3 * of.capacity - 5 * line.replay.options().chunk_steps);
 }
 

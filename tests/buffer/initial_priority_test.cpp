@@ -19,7 +19,7 @@ TEST_P(InitialPriorities, FromTheCallerAreRequired) {
   EXPECT_DOUBLE_EQ(line.probabilities().at(1), 5.0 / 6.0);
 }
 
-TEST_P(InitialPriorities, FromTheCallerAreNotAskedForWhereNothingIsDecided) {
+TEST_P(InitialPriorities, FromTheCallerAreNotRequiredOfAStepThatCompletesNoWindow) {
   NumberedBuffer line(
       SmallOptions{.window = Transitions{.n_step = 3},
                    .selectors = {Proportional{.initial = InitialPriority::FromCaller}},

@@ -7,7 +7,7 @@ namespace {
 struct BadOption {
   const char* name;
   std::function<void(Options&)> spoil;
-  std::vector<std::string_view> words;
+  std::vector<std::string_view> words;  ///< What the message must say.
 };
 
 void set_window(Options& options, Transitions window) {
@@ -24,7 +24,7 @@ void set_limiter(Options& options, RateLimiter limiter) {
   options.rate_limiter = limiter;
 }
 
-/// One bad option for each function that checks options. Tests of those functions have the others.
+/// One bad option for each function that checks options. The tests of each function have more.
 std::vector<BadOption> bad_options() {
   return {
       {"CapacityZero", [](Options& o) { o.capacity_steps = 0; }, {"capacity_steps", "0"}},
@@ -106,7 +106,7 @@ TEST_P(BadOptions, AreRefusedByNameAndValue) {
 INSTANTIATE_TEST_SUITE_P(Each, BadOptions, testing::ValuesIn(bad_options()),
                          [](const auto& bad) { return std::string(bad.param.name); });
 
-TEST(GoodOptions, AtTheEdgesOfTheirRangesAreTaken) {
+TEST(GoodOptions, AtTheEdgesOfTheirRangesAreAccepted) {
   Schema schema;
   schema.observation<float>("state", {4});
   const auto accepts = [&](const std::function<void(Options&)>& change) {

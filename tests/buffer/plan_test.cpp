@@ -22,9 +22,9 @@ void expect_refused(const Options& options, std::initializer_list<std::string_vi
 }
 
 TEST(Plan, AddsUpTheChunksThatKeepTheCapacityResident) {
-  // A chunk of 21 rows holds at least 10 items. So there are 100 chunks of items, 3 that writers
-  // have open, 3 * 2 that lost items while they were open, and 3 * 2 that are partly filled or
-  // pinned.
+  // A chunk of 21 rows holds at least 10 items, so 1000 steps need 100 chunks. Each of 3 writers
+  // may hold an open chunk, and leave one in each of 2 shards that lost items while it was open.
+  // Each shard may have 3 more, partly filled or pinned. The sum is rounded up.
   const Plan made =
       plan({.capacity_steps = 1000, .max_writers = 3, .chunk_steps = 21, .shards = 2});
   EXPECT_EQ(made.chunk_rows, 21U);
@@ -42,8 +42,7 @@ TEST(Plan, ChoosesChunksByAQuarterOfTheCapacityWithinBounds) {
   EXPECT_EQ(rows(10, 100, {.n_step = 1000}), 16U * 1001) << "16 windows, though that is over 2048";
 }
 
-/// If 0 were possible, one tag in 4096 would be 0. Among 20,000 tags there is none only once in 130
-/// runs.
+/// If 0 were possible, one tag in 4096 would be 0, and 129 of 130 runs would find a 0.
 TEST(Plan, ARandomTagIsNeverThatOfAKeyOfZeros) {
   for (int i = 0; i < 20'000; ++i) {
     ASSERT_NE(plan({.capacity_steps = 9}).options.key_tag, 0);
@@ -69,10 +68,11 @@ TEST(Plan, KeepsRoomForCapacityWritersAndPinsWhateverTheOptions) {
     const Plan made = plan(options);
     const std::size_t shards = made.options.shards;
     const std::size_t chunks = made.chunks_per_shard * shards;
-    const std::size_t on_top = options.max_writers * (1 + shards) + 3 * shards;
+    // Chunks beside those of the capacity: open, left by writers, partly filled and pinned ones.
+    const std::size_t extra_chunks = options.max_writers * (1 + shards) + 3 * shards;
     ASSERT_GE(made.chunk_rows, spec.min_chunk_rows());
-    ASSERT_GT(chunks, on_top);
-    ASSERT_GE((chunks - on_top) * spec.min_items(made.chunk_rows), options.capacity_steps);
+    ASSERT_GT(chunks, extra_chunks);
+    ASSERT_GE((chunks - extra_chunks) * spec.min_items(made.chunk_rows), options.capacity_steps);
     ASSERT_LE(chunks * made.chunk_rows, kMaxSlots);
   }
 }
@@ -92,7 +92,7 @@ TEST(Plan, RefusesCapacitiesWritersAndSelectorsOutsideTheirRange) {
       plan({.capacity_steps = 9, .selectors = std::vector<Selector>(kMaxSelectors, Uniform{})}));
 }
 
-TEST(Plan, RefusesMoreShardsThanStepsOrThanItNames) {
+TEST(Plan, RefusesMoreShardsThanStepsOrThan256) {
   expect_refused({.capacity_steps = 9, .shards = 10},
                  {"shards is 10;", "1 to min(capacity_steps, 256) = 9"});
   expect_refused({.capacity_steps = 5000, .shards = 257},
@@ -137,7 +137,7 @@ std::size_t allowed_max(const Options& options, std::size_t observation_bytes) {
   return 0;
 }
 
-TEST(Plan, RefusalsForWantOfRoomNameWhatFits) {
+TEST(Plan, RefusalsForLackOfSlotsOrMemoryNameTheLargestValueThatFits) {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 24U}) {
     Options options{.capacity_steps = kMaxSlots, .max_writers = 3, .chunk_steps = 21, .shards = 2};
     options.capacity_steps = allowed_max(options, bytes);

@@ -20,8 +20,8 @@ class Priorities : public testing::TestWithParam<std::size_t> {
     const double total = weights[0] + weights[1] + weights[2] + weights[3];
     const Probabilities probabilities = line_.probabilities();
     for (std::uint64_t i = 0; i < 4; ++i) {
-      const auto found = probabilities.find(i);
-      const double probability = found == probabilities.end() ? 0.0 : found->second;
+      const auto drawn = probabilities.find(i);
+      const double probability = drawn == probabilities.end() ? 0.0 : drawn->second;
       EXPECT_NEAR(probability, weights[i] / total, 1e-13) << "item " << i;
     }
   }
@@ -37,7 +37,7 @@ class Priorities : public testing::TestWithParam<std::size_t> {
 
 INSTANTIATE_TEST_SUITE_P(Shards, Priorities, testing::Values(1U, 2U));
 
-TEST_P(Priorities, ABadOneAnywhereChangesNothingAndIsNamed) {
+TEST_P(Priorities, OfWhichOneIsBadAreRefusedAndChangeNothing) {
   for (const float bad : {kNaN, kInfinity, -kInfinity, -1.0F}) {
     for (std::size_t place = 0; place < 4; ++place) {
       SCOPED_TRACE(testing::Message() << bad << " at " << place);
@@ -50,7 +50,7 @@ TEST_P(Priorities, ABadOneAnywhereChangesNothingAndIsNamed) {
   EXPECT_EQ(line_.replay.stats().applied_updates, 0U);
 }
 
-TEST_P(Priorities, CountsThatDifferAreRefused) {
+TEST_P(Priorities, OfAnotherNumberThanTheKeysAreRefused) {
   expect_refusal([&] { update(keys_, {1, 2, 3}); }, {"4", "3"});
   expect_refusal([&] { update({keys_[0]}, {}); }, {"1", "0"});
   expect_weights({1, 2, 3, 4});
@@ -85,7 +85,7 @@ TEST_P(Priorities, KeysThatNameNoSlotAreStaleOrRefusedButNeverApplied) {
   expect_weights({1, 2, 3, 4});
 }
 
-TEST_P(Priorities, WhoseWeightOverflowsAreRefused) {
+TEST_P(Priorities, WhoseWeightIsInfiniteAreRefused) {
   Options steep = options();
   steep.selectors = {Proportional{.alpha = 8.0F, .epsilon = 0.0F}};
   NumberedBuffer line(steep);
@@ -106,7 +106,7 @@ TEST_P(Priorities, FromTheSmallestNormalFloatToTheLargestKeepTheirRatio) {
   expect_weights({1, 2, 3, 4});
 }
 
-TEST(PrioritiesOfSeveralSelectors, AreWeightsOfTheirOwnOverTheSameItems) {
+TEST(PrioritiesOfSeveralSelectors, AreIndependentOverTheSameItems) {
   NumberedBuffer line(
       SmallOptions{.selectors = {kRawProportional, Proportional{.alpha = 2.0F, .epsilon = 0.0F}}});
   line.append_many(0, 3, [&](std::uint64_t i) { return static_cast<float>(i + 1); });

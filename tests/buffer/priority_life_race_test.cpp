@@ -1,4 +1,4 @@
-// `set_alpha` and `decay` while other threads append, draw and update.
+// Tests `set_alpha` and `decay` while other threads append, draw and update.
 //
 // Every priority is a power of 4 and every alpha or decay a power of 2, so that weights are powers
 // of 2 and no conversion rounds.
@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array kAlphas{0.5F, 1.0F, 2.0F};
 
+/// A power of 4 from 4^-4 to 4^4.
 float random_priority(Rng& rng) {
   return std::ldexp(1.0F, 2 * static_cast<int>(rng.below(9)) - 8);
 }
@@ -37,8 +38,8 @@ void expect_squared_weights(NumberedBuffer& line, const std::map<std::uint64_t, 
     if (given.contains(number)) {
       ASSERT_NEAR(weight / std::pow(given.at(number), 2.0), 1.0, 1e-12) << "item " << number;
     } else {
-      // The item got the highest priority of that moment, which is 4^k for some k, so it weighs
-      // 16^k now.
+      // The item got the highest priority at the moment of its commit, which is 4^k for some k from
+      // -4 to 4, so it weighs 16^k now.
       const double k = std::log2(weight) / 4;
       ASSERT_NEAR(k, std::round(k), 1e-9) << "item " << number << " weighs " << weight;
       ASSERT_LE(std::abs(k), 4.1) << "item " << number << " weighs " << weight;
@@ -46,7 +47,7 @@ void expect_squared_weights(NumberedBuffer& line, const std::map<std::uint64_t, 
   }
 }
 
-TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
+TEST(SetAlphaRace, EveryWeightIsThatOfTheLastAlphaInTheEnd) {
   constexpr std::uint64_t kItems = 600;
   constexpr std::size_t kUpdaters = 3;
   const std::uint64_t appended = scaled(4000, 400);
@@ -62,7 +63,7 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   std::atomic<std::size_t> busy = kUpdaters + 1;
   std::vector<std::map<std::uint64_t, float>> last(kUpdaters);
   std::vector<std::jthread> threads;
-  // Thread u updates the items whose number has remainder u.
+  // Thread u updates the items whose number modulo kUpdaters is u.
   start(threads, kUpdaters, [&](std::size_t u) {
     Rng own(100 + u);
     for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
@@ -106,11 +107,11 @@ TEST(SetAlphaRace, EveryWeightEndsAsTheFinalAlphaSays) {
   expect_squared_weights(line, given);
 }
 
-TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
+TEST(SetAlphaRace, NoDrawThatLocksAllShardsSeesAChangeInOnlySomeOfThem) {
   constexpr std::uint64_t kItems = 60;
   Options options = many_shards(kItems);
   options.chunk_steps = 4;
-  // If there is a limit, draws hold the locks of all shards.
+  // With a limit of draws, a draw holds the locks of all shards.
   options.max_times_sampled = 1U << 31U;
   NumberedBuffer line(options);
   line.append_many(0, kItems, [&](std::uint64_t i) { return i % 2 == 0 ? 1.0F : 4.0F; });
@@ -125,7 +126,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
     for (std::size_t decays = 0; !done.load();) {
       line.replay.selector().set_alpha(kAlphas[rng.below(kAlphas.size())]);
       if (drawn.load() * kDecays > decays * rounds) {
-        // If a draw saw the decay in some shards only, their shares would be wrong.
+        // If a draw saw the decay in only some shards, the probabilities would be wrong.
         line.replay.selector().decay(0.5F);
         ++decays;
       }
@@ -143,14 +144,15 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
     }
     for (std::size_t i = 0; i < batch->size(); ++i) {
       const bool heavy = batch->now(line.id)[i] % 2 == 1;
-      bool known = false;
+      bool of_an_alpha = false;
       for (const double alpha : kAlphas) {
-        const double four = std::pow(4.0, alpha);
-        const double probability = (heavy ? four : 1.0) / (0.5 * kItems * (1.0 + four));
-        known |= std::abs(batch->probabilities()[i] / probability - 1.0) < 1e-5;
+        const double heavy_weight = std::pow(4.0, alpha);
+        const double probability =
+            (heavy ? heavy_weight : 1.0) / (0.5 * kItems * (1.0 + heavy_weight));
+        of_an_alpha |= std::abs(batch->probabilities()[i] / probability - 1.0) < 1e-5;
       }
-      EXPECT_TRUE(known) << "P " << batch->probabilities()[i] << " of item "
-                         << batch->now(line.id)[i];
+      EXPECT_TRUE(of_an_alpha) << "P " << batch->probabilities()[i] << " of item "
+                               << batch->now(line.id)[i];
     }
     if (HasFailure()) {
       break;
@@ -159,7 +161,7 @@ TEST(SetAlphaRace, NoDrawFromASnapshotSeesHalfOfAChange) {
   done.store(true);
 }
 
-TEST(DecayRace, EveryWeightHasDecayedAsOftenAsItsTimeSays) {
+TEST(DecayRace, EveryWeightHasDecayedOncePerDecaySinceItsLastUpdate) {
   constexpr std::uint64_t kItems = 300;
   constexpr std::uint64_t kUpdated = kItems / 2;
   constexpr int kDecays = 8;

@@ -28,8 +28,8 @@ class PriorityLife : public testing::TestWithParam<std::size_t> {
     (void)line_->replay.size();
     const auto probabilities = line_->probabilities(1 << 16);
     for (std::uint64_t i = 0; i < weights.size(); ++i) {
-      const auto found = probabilities.find(i);
-      const double probability = found == probabilities.end() ? 0.0 : found->second;
+      const auto drawn = probabilities.find(i);
+      const double probability = drawn == probabilities.end() ? 0.0 : drawn->second;
       EXPECT_NEAR(probability, weights[i] / total, tolerance) << "item " << i;
     }
   }
@@ -41,7 +41,7 @@ class PriorityLife : public testing::TestWithParam<std::size_t> {
 
 INSTANTIATE_TEST_SUITE_P(Shards, PriorityLife, testing::Values(1U, 3U));
 
-TEST_P(PriorityLife, AlphaIsTheOptionsUntilItIsSet) {
+TEST_P(PriorityLife, AlphaIsThatOfTheOptionsUntilItIsSet) {
   make({.alpha = 0.75F});
   EXPECT_EQ(line_->replay.selector().alpha(), 0.75F);
   line_->replay.selector().set_alpha(0.5F);
@@ -84,7 +84,7 @@ TEST_P(PriorityLife, AnAlphaOfZeroIsFinal) {
   expect_weights({1, 0, 1, 1}, 0.0);
 }
 
-TEST_P(PriorityLife, WhatWasCommittedBeforeALargerAlphaStaysFinite) {
+TEST_P(PriorityLife, WeightsStayFiniteIfALargerAlphaFollowsTheCommit) {
   make({.alpha = 1.0F, .epsilon = 0.0F});
   append({1e30F, 1.0F, 1e30F});
   line_->replay.selector().set_alpha(8.0F);
@@ -105,7 +105,7 @@ TEST_P(PriorityLife, DecayIsRefusedByNameAndValueAndNothingChanges) {
   expect_weights({1, 1}, 0.0);
 }
 
-/// A user's own selector, whose shard selectors are those of `Fifo` and cannot set an exponent.
+/// A user's selector whose rule accepts an exponent that its shard selectors, of `Fifo`, refuse.
 struct HalfAlpha {
   struct Rule final : SelectorRule {
     [[nodiscard]] Law law() const noexcept final { return Law::InOrder; }
@@ -127,7 +127,7 @@ struct HalfAlpha {
   }
 };
 
-TEST(PriorityLifeOfOwn, AlphaThatShardsDoNotTakeIsRefusedAndNothingChanges) {
+TEST(PriorityLifeOfOwn, AnAlphaThatShardSelectorsRefuseIsRefusedAndNothingChanges) {
   NumberedBuffer line(SmallOptions{.selectors = {HalfAlpha{}}});
   expect_refusal([&] { line.replay.selector().set_alpha(2.0F); }, {"alpha is 2"});
   EXPECT_EQ(line.replay.selector().alpha(), 1.0F);

@@ -11,14 +11,14 @@ void append_to(NumberedBuffer& line, Writer& writer, std::uint64_t first, std::s
   line.append(writer, first + count - 1, end);
 }
 
-/// The keys of the steps first to last - 1.
+/// The keys of the steps first to end - 1.
 std::vector<ItemKey> keys_in_range(const std::map<std::uint64_t, ItemKey>& keys,
-                                   std::uint64_t first, std::uint64_t last) {
-  std::vector<ItemKey> picked;
-  for (std::uint64_t number = first; number < last; ++number) {
-    picked.push_back(keys.at(number));
+                                   std::uint64_t first, std::uint64_t end) {
+  std::vector<ItemKey> range;
+  for (std::uint64_t number = first; number < end; ++number) {
+    range.push_back(keys.at(number));
   }
-  return picked;
+  return range;
 }
 
 /// The call has more keys than `remove` sorts by shard at a time.
@@ -50,7 +50,7 @@ TEST(Remove, RefusesForeignKeysAndABufferWithoutAnIndex) {
   EXPECT_EQ(line.replay.remove({}), 0U);
 }
 
-TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
+TEST(Remove, LowersTheLargestPriorityInTheBuffer) {
   for (const Selector& selector : {Selector(Proportional{}), Selector(RankBased{}),
                                    Selector(Mixture{}), Selector(MaxHeap{})}) {
     for (const std::uint32_t limit : {0U, 3U}) {
@@ -67,8 +67,8 @@ TEST(Remove, TakesAPriorityOutOfTheLargestInTheBuffer) {
   }
 }
 
-/// Saves between removals reuse chunks of earlier checkpoints.
-TEST(Remove, IsKeptByCheckpoints) {
+/// Saves between removals reuse chunks of earlier checkpoints, some items of which are removed.
+TEST(Remove, ItemsAreStillRemovedInALoadedCheckpoint) {
   for (const std::uint32_t limit : {0U, 1000U}) {
     const ScratchDirectory directory;
     NumberedBuffer line(
@@ -79,9 +79,9 @@ TEST(Remove, IsKeptByCheckpoints) {
     Writer writer = line.replay.writer();
     append_to(line, writer, 0, 60, End::Terminated);
     const std::map<std::uint64_t, ItemKey> before = line.keys();
-    std::set<std::uint64_t> left;
+    std::set<std::uint64_t> remaining;
     for (const auto& [number, key] : before) {
-      left.insert(number);
+      remaining.insert(number);
     }
     Rng rng(5);
     for (int round = 0; round < 4; ++round) {
@@ -89,25 +89,25 @@ TEST(Remove, IsKeptByCheckpoints) {
       for (int i = 0; i < 7; ++i) {
         const std::uint64_t number = rng.below(60);
         EXPECT_EQ(line.replay.remove(keys_in_range(before, number, number + 1)),
-                  left.erase(number));
+                  remaining.erase(number));
       }
     }
     line.replay.save(directory.path());
     ReplayBuffer loaded = ReplayBuffer::load(directory.path()).buffer;
-    EXPECT_EQ(loaded.size(), left.size());
-    EXPECT_EQ(loaded.stats().items, left.size());
+    EXPECT_EQ(loaded.size(), remaining.size());
+    EXPECT_EQ(loaded.stats().items, remaining.size());
     EXPECT_EQ(loaded.selector().totals().weight, line.replay.selector().totals().weight);
     for (const auto& [number, key] : before) {
-      EXPECT_EQ(loaded.gather(std::span(&key, 1)).lengths()[0], left.count(number)) << number;
+      EXPECT_EQ(loaded.gather(std::span(&key, 1)).lengths()[0], remaining.count(number)) << number;
       EXPECT_EQ(loaded.update_priorities(std::span(&key, 1), std::vector{2.0F}).applied,
-                left.count(number));
+                remaining.count(number));
     }
     for (std::size_t selector = 0; selector < 3; ++selector) {
       Sampler sampler = loaded.selector(selector).sampler();
       SampleOptions each_once = kNoWait;
       each_once.draws = Draws::WithoutReplacement;
-      EXPECT_TRUE(sampler.sample(left.size(), each_once));
-      EXPECT_FALSE(sampler.sample(left.size() + 1, each_once));
+      EXPECT_TRUE(sampler.sample(remaining.size(), each_once));
+      EXPECT_FALSE(sampler.sample(remaining.size() + 1, each_once));
     }
     loaded.clear();
     EXPECT_EQ(loaded.stats().resident_steps, 0U);
@@ -116,7 +116,7 @@ TEST(Remove, IsKeptByCheckpoints) {
   }
 }
 
-TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
+TEST(Remove, WhileThreadsAppendDrawAndSaveCountsEveryStep) {
   const ScratchDirectory directory;
   NumberedBuffer line(SmallOptions{.capacity_steps = 500, .episode_index = true, .shards = 3});
   std::atomic<bool> running = true;
@@ -137,16 +137,16 @@ TEST(Remove, BesideWritersLearnersAndSavesKeepsTheAccount) {
   });
   Sampler sampler = line.replay.sampler({.seed = 3});
   std::size_t removed = 0;
-  // On a busy machine writers may evict most of a batch before it is removed, so there are more
-  // rounds then.
+  // On a busy machine writers may evict most of a batch before it is removed. The test then goes on
+  // until enough items were removed.
   const auto too_few = [&](std::size_t round) { return removed <= 100 && round < 100'000; };
   for (std::size_t round = 0; round < scaled(2000, 300) || too_few(round); ++round) {
     const SampleResult batch = require_batch(sampler.sample(16));
     removed += round % 8 == 0 ? line.replay.episodes().remove(batch->episode_ids()[0])
                               : line.replay.remove(batch->keys().first(4));
-    const Batch gone = line.replay.gather(batch->keys().first(round % 8 == 0 ? 1 : 4));
-    for (std::size_t i = 0; i < gone.size(); ++i) {
-      ASSERT_EQ(gone.lengths()[i], 0U);
+    const Batch removed_items = line.replay.gather(batch->keys().first(round % 8 == 0 ? 1 : 4));
+    for (std::size_t i = 0; i < removed_items.size(); ++i) {
+      ASSERT_EQ(removed_items.lengths()[i], 0U);
     }
   }
   running = false;

@@ -5,11 +5,11 @@ namespace reprise::test {
 namespace {
 
 constexpr std::size_t kCapacity = 2000;
-constexpr std::size_t kScanInterval =
-    kCapacity / 50;  ///< Number of steps between two looks at the items.
+/// Number of steps after which the items are scanned again.
+constexpr std::size_t kScanInterval = kCapacity / 50;
 
-/// A buffer of steps in episodes of 60, which counts at what age each step left, and whether it was
-/// drawn before.
+/// A buffer of steps in episodes of 60, with counts of how old steps were when they were evicted,
+/// and of how many had never been drawn.
 class AgeTracker {
  public:
   explicit AgeTracker(Options options)
@@ -19,16 +19,16 @@ class AgeTracker {
     }
   }
 
-  /// Appends `capacities` times the capacity of steps. With `update`, each drawn step gets a new
-  /// priority.
+  /// Appends `capacities` * kCapacity steps, and draws. With `update`, draws set new priorities.
   template <class Priority>
   void append(double capacities, double draws_per_step, const Priority& priority,
               bool update = false) {
-    const auto last = static_cast<std::size_t>(capacities * kCapacity);
-    double due = 0.0;
-    for (std::size_t i = 0; i < last; ++i) {
+    const auto steps = static_cast<std::size_t>(capacities * kCapacity);
+    double due_draws = 0.0;
+    for (std::size_t i = 0; i < steps; ++i) {
       append_one(priority(drawn_.size()));
-      for (due += draws_per_step; due >= kBatch && drawn_.size() >= kBatch; due -= kBatch) {
+      due_draws += draws_per_step;
+      for (; due_draws >= kBatch && drawn_.size() >= kBatch; due_draws -= kBatch) {
         draw(update);
       }
       if (drawn_.size() % kScanInterval == 0) {
@@ -101,25 +101,29 @@ class AgeTracker {
     std::ranges::transform(present_, std::back_inserter(keys), &Item::key);
     std::vector<float> priorities(keys.size());
     line_.replay.selector().priorities(keys, priorities);
-    std::vector<Item> there;
+    std::vector<Item> remaining;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (!std::isnan(priorities[i])) {
-        there.push_back(present_[i]);
+        remaining.push_back(present_[i]);
         oldest_ = std::max(oldest_, age(present_[i]));
-      } else {
-        ++evicted_count_;
-        evicted_young_ += age(present_[i]) < 0.1 ? 1U : 0U;
-        never_drawn_ += drawn_[present_[i].number] ? 0U : 1U;
+        continue;
+      }
+      ++evicted_count_;
+      if (age(present_[i]) < 0.1) {
+        ++evicted_young_;
+      }
+      if (!drawn_[present_[i].number]) {
+        ++never_drawn_;
       }
     }
-    present_ = std::move(there);
+    present_ = std::move(remaining);
   }
 
   NumberedBuffer line_;
   Sampler sampler_;
   std::vector<Writer> writers_;
   std::vector<bool> drawn_;    ///< Whether the step of each number was drawn.
-  std::vector<Item> present_;  ///< The items at the last look.
+  std::vector<Item> present_;  ///< The items at the last scan, and those appended since.
   std::size_t evicted_count_ = 0;
   std::size_t never_drawn_ = 0;
   std::size_t evicted_young_ = 0;
@@ -140,17 +144,19 @@ Options sharded_options(const Remover& remover, std::size_t shards = 1) {
 /// What a remover's documentation promises about the steps that leave.
 struct Promise {
   std::string_view remover;
-  /// The age, in capacities, at which a step leaves at the earliest, if draws and weights treat all
-  /// steps alike. The rest of its life is random; the mean age is 1.
+  /// The smallest age, in capacities, at which a step is evicted if draws and weights treat all
+  /// steps alike. The age beyond that is random, so that the mean age is 1.
   double random_from_age;
   /// The greatest age of such a step, in capacities.
   double oldest;
-  /// What happens to a chunk that is the only one drawn and the only one with weight.
+  /// What happens to a hot chunk: the only chunk with weight, so that all draws are from it.
   enum class HotChunk { LeavesLikeOthers, LeavesLater, Stays } hot;
 };
 using HotChunk = Promise::HotChunk;
 
-/// A remover that compares 8 chunks at a time passes over e^-8x of the chunks for x capacities.
+/// The greatest age with a remover that compares 8 chunks at a time. While x capacities arrive,
+/// such a remover does not compare a share of e^-8x of the chunks; in the 1.5 capacities beyond the
+/// mean age of 1, a share of e^-12.
 constexpr double kOldestOfCompared = 2.5;
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 constexpr Promise kPromises[] = {
@@ -165,20 +171,22 @@ class RemoverAges : public testing::TestWithParam<NamedRemover> {
  protected:
   /// Fails for a library remover that has no row in kPromises.
   void SetUp() override {
-    const auto* const found =
+    const auto* const row =
         std::ranges::find(kPromises, std::string_view(GetParam().name), &Promise::remover);
-    ASSERT_NE(found, std::end(kPromises)) << "state what it promises";
-    promise_ = *found;
+    ASSERT_NE(row, std::end(kPromises)) << "add the promises of this remover";
+    promise_ = *row;
   }
 
+  /// Compares the shares with a model in which the age beyond `random_from_age` is exponential. The
+  /// last summand of each bound allows for chance and for steps that are evicted by chunks.
   void expect_promised(const AgeTracker& watched, double draws_per_step, bool prioritized) const {
-    const double from = promise_.random_from_age;
-    const double mean = 1.0 - from;  // A step's remaining life is exponential, with this mean.
-    EXPECT_LE(watched.share_evicted_young(), (from > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
+    const double min_age = promise_.random_from_age;
+    const double mean = 1.0 - min_age;  // Of the age beyond the smallest.
+    EXPECT_LE(watched.share_evicted_young(), (min_age > 0.0 ? 0.0 : 1.0 - std::exp(-0.1)) + 0.01);
     EXPECT_LE(watched.share_never_drawn(),
-              std::exp(-draws_per_step * from) / (1.0 + draws_per_step * mean) + 0.03);
+              std::exp(-draws_per_step * min_age) / (1.0 + draws_per_step * mean) + 0.03);
     EXPECT_LE(watched.share_older_than(3.0),
-              (mean > 0.0 ? std::exp((from - 3.0) / mean) : 0.0) + 0.05);
+              (mean > 0.0 ? std::exp((min_age - 3.0) / mean) : 0.0) + 0.05);
     if (!prioritized || promise_.hot != HotChunk::Stays) {
       EXPECT_LE(watched.oldest(), promise_.oldest);
     }
@@ -191,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(All, RemoverAges, testing::ValuesIn(library_removers())
 
 constexpr auto kEqualPriority = [](std::uint64_t) { return 1.0F; };
 
-TEST_P(RemoverAges, AndSharesAreAsPromised) {
+TEST_P(RemoverAges, OfEvictedStepsAreAsPromised) {
   for (const std::size_t shards : {1U, 4U}) {
     for (const bool prioritized : {false, true}) {
       for (const double draws_per_step : {0.0, 0.25, 1.0, 8.0}) {
@@ -208,8 +216,8 @@ TEST_P(RemoverAges, AndSharesAreAsPromised) {
   }
 }
 
-/// Steps that were often drawn leave some time after the draws have ended.
-TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
+/// Steps that were often drawn are evicted some time after the draws have ended.
+TEST_P(RemoverAges, AreBoundedAfterDrawsHaveEnded) {
   AgeTracker watched(sharded_options(GetParam().remover));
   watched.append(3.0, 8.0, kEqualPriority);
   watched.append(2.5, 0.0, kEqualPriority);
@@ -218,7 +226,7 @@ TEST_P(RemoverAges, AreBoundedWhenDrawsEnd) {
   EXPECT_LE(watched.oldest(), kOldestOfCompared);
 }
 
-TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
+TEST_P(RemoverAges, OfAHotChunkAreAsPromised) {
   const auto hot = [](std::uint64_t number) { return number >= 600 && number < 615 ? 1.0F : 0.0F; };
   AgeTracker watched(sharded_options(GetParam().remover));
   constexpr double kTurnovers = 13.0;
@@ -228,8 +236,9 @@ TEST_P(RemoverAges, OfAChunkThatAloneIsDrawnAreAsPromised) {
       EXPECT_LE(watched.oldest(), promise_.oldest);
       break;
     case HotChunk::LeavesLater:
+      // 3 + log2(M * (1 + r)) of `LeastFrequentlySampled`, with M chunks and r = 1 draw per step.
       EXPECT_LE(watched.oldest(), 3.0 + std::log2(kCapacity / 15.0 * (1.0 + 1.0)));
-      EXPECT_GE(watched.oldest(), 5.0) << "it outlives others";
+      EXPECT_GE(watched.oldest(), 5.0) << "the hot chunk outlives the others";
       break;
     case HotChunk::Stays:
       EXPECT_GT(watched.oldest(), kTurnovers - 0.5);

@@ -19,9 +19,9 @@ class Removers : public testing::TestWithParam<NamedRemover> {};
 
 INSTANTIATE_TEST_SUITE_P(All, Removers, testing::ValuesIn(all_removers()), name_of);
 
-/// However badly a remover chooses, chunks that are partly evicted, left open or passed to another
-/// writer must not use up the memory, because a writer would wait for ever.
-TEST_P(Removers, LeaveRoomForWritersThatComeAndGo) {
+/// However badly a remover chooses: chunks that are partly evicted, left open by a destroyed writer
+/// or passed to another writer must not use up the memory, or a writer would wait for ever.
+TEST_P(Removers, LeaveRoomForWritersThatAreDestroyedAndReplaced) {
   for (std::uint64_t seed = 1; seed <= scaled(30, 4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
@@ -62,7 +62,7 @@ std::vector<std::uint64_t> concatenated(std::vector<std::uint64_t> first,
   return first;
 }
 
-TEST(ARemoverOfTheUsers, DecidesWhatGoes) {
+TEST(ARemoverOfTheUsers, DecidesWhichChunksAreEvicted) {
   NumberedBuffer line(options_of(YoungestFirst{}, 4 * kSteps));
   for (std::uint64_t number = 0; number < 64; ++number) {
     line.append(number);
@@ -80,11 +80,12 @@ struct RecordingRemover {
     std::vector<std::uint32_t> sampled;  ///< The chunk of each drawn item.
     std::size_t entered = 0;
     std::size_t left = 0;
+    /// The sum of what the library says of a selector and a chunk that do not exist.
     double invalid_chunk_values = -1.0;
   };
-  class Part final : public ShardRemover {
+  class Recorder final : public ShardRemover {
    public:
-    Part(Record& seen, const ShardChunks& chunks)
+    Recorder(Record& seen, const ShardChunks& chunks)
         : seen_(seen), chunks_(chunks), filled_(chunks.chunks() + 1) {}
     void enters(std::uint32_t chunk) noexcept override {
       filled_[chunk] = true;
@@ -98,7 +99,7 @@ struct RecordingRemover {
       filled_[chunk] = false;
       ++seen_.left;
     }
-    /// Returns in turn the chunks that are not filled, and one that does not exist.
+    /// Returns invalid answers: in turn each chunk that is not filled, and one that does not exist.
     [[nodiscard]] std::uint32_t victim() noexcept override {
       do {
         answer_ = (answer_ + 1) % filled_.size();
@@ -119,7 +120,7 @@ struct RecordingRemover {
 
   Record* seen;
   [[nodiscard]] std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks& chunks) const {
-    return std::make_unique<Part>(*seen, chunks);
+    return std::make_unique<Recorder>(*seen, chunks);
   }
 };
 
@@ -130,15 +131,15 @@ TEST(ARemoverOfTheUsers, SeesStepsWeightsAndDrawsOfFilledChunks) {
   ASSERT_EQ(line.replay.size(), 20U);
   EXPECT_EQ(seen.steps, (std::vector<std::uint32_t>{8, 8}));
   EXPECT_EQ(seen.weights, (std::vector<double>{28.0, 92.0}));
-  EXPECT_EQ(seen.invalid_chunk_values, 0.0) << "a selector or chunk that there is not";
+  EXPECT_EQ(seen.invalid_chunk_values, 0.0) << "of a selector or chunk that does not exist";
   // Each of the 20 items is drawn exactly twice.
   ASSERT_TRUE(as_lvalue(line.replay.selector(1).sampler()).sample(40, kNoWait));
   EXPECT_EQ(std::ranges::count(seen.sampled, 0U), 16);
   EXPECT_EQ(std::ranges::count(seen.sampled, 1U), 16);
-  EXPECT_EQ(seen.sampled.size(), 32U) << "the chunk that is not filled has not entered";
+  EXPECT_EQ(seen.sampled.size(), 32U) << "draws from the open chunk are not reported";
 }
 
-TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) {
+TEST(ARemoverOfTheUsers, IsToldTheStepsAndWeightsOfLoadedChunks) {
   const ScratchDirectory directory;
   RecordingRemover::Record before;
   NumberedBuffer line(options_of(RecordingRemover{&before}, 4 * kSteps));
@@ -153,7 +154,7 @@ TEST(ARemoverOfTheUsers, HearsOfLoadedChunksWithTheStepsAndWeightsThatTheyHave) 
   EXPECT_EQ(seen.weights, (std::vector<double>{54.0, 156.0, 220.0, 284.0}));
 }
 
-TEST(ARemoverOfTheUsers, ThatAnswersNonsenseIsFirstInFirstOut) {
+TEST(ARemoverOfTheUsers, ThatNamesNoFilledChunkIsReplacedByFirstInFirstOut) {
   RecordingRemover::Record seen;
   NumberedBuffer line(options_of(RecordingRemover{&seen}, 4 * kSteps));
   line.append_many(0, 1000);

@@ -30,15 +30,17 @@ class NotifyingSelector final : public test::WrappedSelector {
   const std::function<void()>& on_summary_;
 };
 
+/// Whether a thread, maybe this one, holds the mutex. Another thread tries, because a mutex must
+/// not be locked twice by one thread.
 bool locked(base::Mutex& mutex) {
-  bool taken = false;
+  bool acquired = false;
   std::thread([&]() REPRISE_UNCHECKED {
-    taken = mutex.try_lock();
-    if (taken) {
+    acquired = mutex.try_lock();
+    if (acquired) {
       mutex.unlock();
     }
   }).join();
-  return !taken;
+  return !acquired;
 }
 
 TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
@@ -65,33 +67,33 @@ TEST(ShardSet, PublishesTheHintsOfAllShardsBeforeItReleasesTheFirst) {
   EXPECT_FALSE(locked(shards[0].mutex));
 }
 
-TEST(ShardSet, PublishesWhatWasChangedUnderALockWhenItIsReleased) {
+TEST(ShardSet, PublishesHintsWhenALockIsReleased) {
   NumberedBuffer line;
   line.append_many(0, 4);
   ShardSet& shards = core_of(line.replay)->shards();
   {
-    ShardSet::Lock one(shards, 0);
-    one.ingest();
+    ShardSet::Lock lock(shards, 0);
+    lock.ingest();
     EXPECT_EQ(shards[0].hints().items(), 0U);
   }
   EXPECT_EQ(shards[0].hints().items(), 4U);
 }
 
-TEST(ShardSet, IngestsForWritersThatWaitForAChunkAndOnlyForThem) {
+TEST(ShardSet, AnUnlockIngestsOnlyIfWritersWaitForAChunk) {
   NumberedBuffer line;
   line.append_many(0, 4);
   ShardSet& shards = core_of(line.replay)->shards();
-  { const ShardSet::Lock one(shards, 0); }
-  { const ShardSet::LockAll all(shards); }
-  EXPECT_EQ(shards[0].hints().items(), 0U) << "nobody waits";
+  { const ShardSet::Lock lock(shards, 0); }
+  { const ShardSet::LockAll lock(shards); }
+  EXPECT_EQ(shards[0].hints().items(), 0U) << "no writer waits";
   {
     const std::stop_token never;
-    limiter::WaitTerms terms(nullptr, kNoTimeout, never, nullptr);
-    const limiter::Wait waiting(terms, &shards.writers_for_chunk, nullptr);
-    { const ShardSet::Lock one(shards, 0); }
+    limiter::WaitTerms terms(/*life=*/nullptr, kNoTimeout, never, /*hook=*/nullptr);
+    const limiter::Wait waiting(terms, &shards.writers_for_chunk, /*event=*/nullptr);
+    { const ShardSet::Lock lock(shards, 0); }
     EXPECT_EQ(shards[0].hints().items(), 4U);
     line.append(4);
-    { const ShardSet::LockAll all(shards); }
+    { const ShardSet::LockAll lock(shards); }
     EXPECT_EQ(shards[0].hints().items(), 5U);
   }
 }

@@ -1,7 +1,7 @@
 #include "testing/fixtures/another_value.hpp"
 #include "testing/test.hpp"
 
-/// Each entry in the tables of strategies has to behave like the struct of its name.
+/// Tests that each entry in the tables of strategies behaves like the struct of its name.
 namespace reprise::test {
 namespace {
 
@@ -29,7 +29,7 @@ class Strategies : public testing::Test {};
 using Families = testing::Types<Selector, Remover, Window, RateLimiter>;
 TYPED_TEST_SUITE(Strategies, Families);
 
-TYPED_TEST(Strategies, HaveNamesOfTheirOwnAndAreOfOneKindEach) {
+TYPED_TEST(Strategies, HaveUniqueNamesAndBelongToOneKind) {
   std::set<std::string_view> names;
   for (const auto& kind : kinds<TypeParam>()) {
     EXPECT_TRUE(names.insert(kind.name()).second) << kind.name();
@@ -74,7 +74,7 @@ Options default_options() {
   return SmallOptions{.max_times_sampled = 1, .chunk_steps = 0};  // `Queue` needs a draw limit.
 }
 
-TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
+TYPED_TEST(Strategies, WithDefaultOptionsMakeABufferFromWhichItemsAreDrawn) {
   for (const auto& kind : kinds<TypeParam>()) {
     Options options = default_options();
     set(options, kind.make());
@@ -89,7 +89,7 @@ TYPED_TEST(Strategies, MakeABufferWithTheirDefaultsThatGivesItsItems) {
   }
 }
 
-TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
+TYPED_TEST(Strategies, RefuseValuesOutOfRangeOrOfAnotherType) {
   for (const auto& kind : kinds<TypeParam>()) {
     for (std::size_t i = 0; i < kind.options().size(); ++i) {
       const StrategyOption& option = kind.options()[i];
@@ -102,20 +102,20 @@ TYPED_TEST(Strategies, RefuseWhatIsBeyondTheirRangeOrOfAnotherType) {
         expect_refusal([&] { (void)kind.make(values); }, {kind.name(), option.name, "allowed"});
       };
       std::visit(
-          [&]<class T>(T least) {
-            const T most = std::get<T>(option.max);
+          [&]<class T>(T min) {
+            const T max = std::get<T>(option.max);
             if constexpr (std::is_floating_point_v<T>) {
               refused(std::numeric_limits<T>::quiet_NaN());
               refused(std::numeric_limits<T>::infinity());
-              refused(std::nextafter(least, T(-1)));
+              refused(std::nextafter(min, T(-1)));
               refused(std::uint64_t{1});
             } else {
               refused(1.0);
-              if (least > 0) {
-                refused(least - 1);
+              if (min > 0) {
+                refused(min - 1);
               }
-              if (most < std::numeric_limits<T>::max()) {
-                refused(most + 1);
+              if (max < std::numeric_limits<T>::max()) {
+                refused(max + 1);
               }
             }
           },
@@ -133,7 +133,7 @@ void expect_first_names(std::span<const StrategyKind<Family>> all,
   }
 }
 
-/// Checkpoints of older versions may hold fewer values than there are options now.
+/// Fewer values than options are accepted, because checkpoints of older versions have fewer.
 TEST(StrategyTables, RefuseMoreValuesThanThereAreOptions) {
   const std::vector<OptionValue> values(StrategyKind<Selector>::kMaxOptions + 1, 1.0F);
   for (const StrategyKind<Selector>& kind : selectors()) {
@@ -151,7 +151,8 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
   expect_refusal([&] { (void)make(kMaxOptions + 1); }, {"count is 9", "0 to 8"});
 }
 
-TEST(StrategyTables, KeepTheirNumbers) {
+/// Checkpoints name a strategy by its number in its table.
+TEST(StrategyTables, KeepTheNumbersOfTheirStrategies) {
   expect_first_names(selectors(), {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo",
                                    "MinHeap", "MaxHeap", "Recency", "LossAdjusted", "Mixture"});
   expect_first_names(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
@@ -160,7 +161,7 @@ TEST(StrategyTables, KeepTheirNumbers) {
   expect_first_names(rate_limiters(), {"MinSize", "SampleToInsertRatio", "Queue", "Unlimited"});
 }
 
-TEST(StrategyTables, HaveTheStructsOfTheirNames) {
+TEST(StrategyTables, MakeTheStructOfEachName) {
   EXPECT_NE(selectors()[6].make().target<MaxHeap>(), nullptr);
   EXPECT_EQ(*removers()[4]
                  .make(std::vector<OptionValue>{std::uint64_t{1}, std::uint64_t{3}})
@@ -168,7 +169,6 @@ TEST(StrategyTables, HaveTheStructsOfTheirNames) {
             (LowestPriority{.selector = 1, .candidates = 3}));
 }
 
-/// A user's own strategy belongs to no kind.
 TEST(StrategyTables, DoNotKnowAStrategyOfTheUsersOwn) {
   struct Own {
     std::unique_ptr<ShardRemover> make_shard_remover(const ShardChunks&) const { return nullptr; }

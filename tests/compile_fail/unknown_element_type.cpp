@@ -1,6 +1,6 @@
 #include <reprise/schema.hpp>
 
-// A field holds one of the thirteen element types.
+// `long double` is not one of the thirteen element types of fields.
 void declare(reprise::Schema& schema) {
 #ifdef WITH_MISTAKE
   static_cast<void>(schema.column<long double>("action"));

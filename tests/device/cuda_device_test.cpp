@@ -16,22 +16,24 @@ using device::Handle;
 using device::Ordinal;
 using device::Result;
 
-/// A fake driver with one device, number 3, whose memory is the host's. Each call completes at
+/// The state of a fake driver with one device, number 3, in the host's memory. Calls complete at
 /// once.
 struct Fake {
   std::vector<std::string> calls;  ///< Calls that concern streams, each with its handle.
   std::string failing;             ///< The name of the call that returns `error`.
-  Result error = 700;
-  int contexts = 0;
-  int current = 0;
-  int handles = 0;
+  Result error = 700;              ///< `CUDA_ERROR_ILLEGAL_ADDRESS`.
+  int contexts = 0;                ///< How often the device's context is retained.
+  int current = 0;                 ///< How often the context was pushed and not popped.
+  int handles = 0;                 ///< Number of streams and events.
   int blocks[2] = {};       ///< Number of blocks in the memory of the device and of the host.
   int without_context = 0;  ///< Number of calls that need a current context and had none.
 };
 Fake* fake = nullptr;
 
 Result call_result(const char* call, bool needs_context = true) {
-  fake->without_context += needs_context && fake->current == 0 ? 1 : 0;
+  if (needs_context && fake->current == 0) {
+    ++fake->without_context;
+  }
   return fake->failing == call ? fake->error : 0;
 }
 
@@ -76,10 +78,12 @@ Result record_stream_call(const char* call, std::vector<Handle> handles) {
   return call_result(call);
 }
 
+/// Each function checks its constant arguments. 1 is CUDA_ERROR_INVALID_VALUE, 101
+/// CUDA_ERROR_INVALID_DEVICE, 201 CUDA_ERROR_INVALID_CONTEXT.
 Driver fake_driver() {
   return {
       .init = [](unsigned flags) -> Result {
-        return flags == 0 ? call_result("cuInit", false) : 1;
+        return flags == 0 ? call_result("cuInit", /*needs_context=*/false) : 1;
       },
       .error_name = [](Result result, const char** name) -> Result {
         *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
@@ -87,10 +91,11 @@ Driver fake_driver() {
       },
       .get_device = [](Ordinal* device, int ordinal) -> Result {
         *device = ordinal;
-        return ordinal == 3 ? call_result("cuDeviceGet", false) : 101;
+        return ordinal == 3 ? call_result("cuDeviceGet", /*needs_context=*/false) : 101;
       },
       .retain_context = [](Handle* context, Ordinal device) -> Result {
-        const Result result = device == 3 ? call_result("cuDevicePrimaryCtxRetain", false) : 101;
+        const Result result =
+            device == 3 ? call_result("cuDevicePrimaryCtxRetain", /*needs_context=*/false) : 101;
         *context = result == 0 ? fake : nullptr;
         fake->contexts += result == 0 ? 1 : 0;
         return result;
@@ -100,7 +105,8 @@ Driver fake_driver() {
         return 0;
       },
       .push_context = [](Handle context) -> Result {
-        const Result result = context == fake ? call_result("cuCtxPushCurrent", false) : 201;
+        const Result result =
+            context == fake ? call_result("cuCtxPushCurrent", /*needs_context=*/false) : 201;
         fake->current += result == 0 ? 1 : 0;
         return result;
       },
@@ -142,6 +148,7 @@ Driver fake_driver() {
   };
 }
 
+/// Expects at the end that everything was given back, and that no call lacked its context.
 class FakeCuda : public testing::Test {
  public:
   FakeCuda() { fake = &state; }
@@ -159,7 +166,7 @@ class FakeCuda : public testing::Test {
   std::string why;
 };
 
-/// Makes a device and a ring on it, and draws a batch.
+/// Opens the fake device, makes a ring on it, and draws batches.
 void use_a_ring(std::string& why) {
   NumberedBuffer line;
   fill(line);
@@ -177,12 +184,12 @@ void use_a_ring(std::string& why) {
   }
 }
 
-TEST_F(FakeCuda, DoesAllWithItsContextAndGivesEverythingBack) {
+TEST_F(FakeCuda, MakesEachCallInItsContextAndFreesEverything) {
   use_a_ring(why);
   EXPECT_EQ(why, "");
 }
 
-TEST_F(FakeCuda, SaysByNameWhatFailedAndGivesEverythingBack) {
+TEST_F(FakeCuda, NamesTheCallThatFailedAndFreesEverything) {
   for (const char* const call :
        {"cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuMemHostAlloc",
         "cuMemAlloc", "cuStreamCreate", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
@@ -209,10 +216,10 @@ TEST_F(FakeCuda, GivesTheNumberOfAnErrorWithoutAName) {
             "CUDA: cuDeviceGet says an error without a name (101)");
 }
 
-TEST_F(FakeCuda, HasNoMemoryLeftAsAnyMemory) {
+TEST_F(FakeCuda, ThrowsBadAllocWhenItsMemoryIsUsedUp) {
   const auto cuda = open_cuda(fake_driver(), 3, why);
   ASSERT_NE(cuda, nullptr);
-  state.error = 2;
+  state.error = 2;  // `CUDA_ERROR_OUT_OF_MEMORY`.
   for (const bool on_host : {false, true}) {
     state.failing = on_host ? "cuMemHostAlloc" : "cuMemAlloc";
     EXPECT_THROW(static_cast<void>(cuda->allocate(256, on_host)), std::bad_alloc);
@@ -232,8 +239,8 @@ TEST_F(FakeCuda, OrdersCopiesAndWorkByEvents) {
   cuda->copy(&to, &from, 1, made);
   EXPECT_EQ(to, 'x');
   ASSERT_EQ(state.calls.size(), 2U);
-  const std::string copies = state.calls[0].substr(std::strlen("cuMemcpyHtoDAsync"));
-  EXPECT_EQ(state.calls[1], "cuEventRecord" + copies + text(made));
+  const std::string copy_stream = state.calls[0].substr(std::strlen("cuMemcpyHtoDAsync"));
+  EXPECT_EQ(state.calls[1], "cuEventRecord" + copy_stream + text(made));
   state.calls.clear();
   cuda->follow(&stream, made);
   cuda->wait(made);
@@ -244,41 +251,42 @@ TEST_F(FakeCuda, OrdersCopiesAndWorkByEvents) {
   ASSERT_EQ(state.calls.size(), 2U);
   const std::string recorded = "cuEventRecord" + text(&stream);
   EXPECT_EQ(state.calls[0].substr(0, recorded.size()), recorded);
-  const std::string work = state.calls[0].substr(recorded.size());
-  EXPECT_NE(work, text(made));
-  EXPECT_EQ(state.calls[1], "cuStreamWaitEvent" + copies + work);
+  const std::string work_done = state.calls[0].substr(recorded.size());
+  EXPECT_NE(work_done, text(made));
+  EXPECT_EQ(state.calls[1], "cuStreamWaitEvent" + copy_stream + work_done);
   cuda->free_event(made);
 }
 
-TEST(CudaDriver, IsTooOldWithoutAnyOfItsNames) {
+TEST(CudaDriver, IsRefusedIfItLacksAnyOfTheFunctions) {
   std::vector<std::string> names;
-  const auto there = reinterpret_cast<void*>(&call_result);
+  const auto function = reinterpret_cast<void*>(&call_result);
   Driver driver;
   EXPECT_EQ(driver.look_up([&](const char* name) {
     names.emplace_back(name);
-    return there;
+    return function;
   }),
             nullptr);
   EXPECT_EQ(names.size(), sizeof(Driver) / sizeof(driver.init));
   for (const std::string& missing : names) {
-    EXPECT_EQ(driver.look_up([&](const char* name) { return name == missing ? nullptr : there; }),
-              missing);
+    EXPECT_EQ(
+        driver.look_up([&](const char* name) { return name == missing ? nullptr : function; }),
+        missing);
   }
 }
 
-/// Copies memory of a real device to the host, after its copies and its work have ended.
+/// Copies memory of a real device to the host, once the device has finished its work.
 class DeviceReader {
  public:
   DeviceReader() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const auto take = [&]<class Function>(Function*& function, const char* name) {
+    const auto look_up = [&]<class Function>(Function*& function, const char* name) {
       function = reinterpret_cast<Function*>(dlsym(library, name));
     };
-    take(retain_, "cuDevicePrimaryCtxRetain");
-    take(release_, "cuDevicePrimaryCtxRelease_v2");
-    take(make_current_, "cuCtxSetCurrent");
-    take(synchronize_, "cuCtxSynchronize");
-    take(fetch_, "cuMemcpyDtoH_v2");
+    look_up(retain_, "cuDevicePrimaryCtxRetain");
+    look_up(release_, "cuDevicePrimaryCtxRelease_v2");
+    look_up(make_current_, "cuCtxSetCurrent");
+    look_up(synchronize_, "cuCtxSynchronize");
+    look_up(fetch_, "cuMemcpyDtoH_v2");
     Handle context = nullptr;
     EXPECT_EQ(retain_(&context, 0), 0);
     EXPECT_EQ(make_current_(context), 0);
@@ -306,14 +314,14 @@ class DeviceReader {
   Result (*fetch_)(void*, DevicePointer, std::size_t) = nullptr;
 };
 
-TEST(CudaDevice, IsThereOrSaysWhyNot) {
+TEST(CudaDevice, IsOpenedOrSaysWhyNot) {
   std::string why = "unset";
   const std::unique_ptr<Device> cuda = cuda_device(0, &why);
   EXPECT_EQ(cuda == nullptr, why != "unset") << why;
   EXPECT_EQ(cuda_device(1'000'000), nullptr);
 }
 
-TEST(CudaDevice, HasTheBatchesOfASampler) {
+TEST(CudaDevice, GetsTheBatchesThatASamplerDraws) {
   std::string why;
   const std::unique_ptr<Device> cuda = cuda_device(0, &why);
   if (cuda == nullptr) {
@@ -323,8 +331,8 @@ TEST(CudaDevice, HasTheBatchesOfASampler) {
   fill(line);
   const DeviceReader fetch;
   Sampler sampler = line.replay.sampler({.seed = 4});
-  Sampler ahead = line.replay.sampler({.seed = 4});
-  DeviceRing ring(ahead, 16, *cuda);
+  Sampler same_seed = line.replay.sampler({.seed = 4});
+  DeviceRing ring(same_seed, 16, *cuda);
   for (int i = 0; i < 60; ++i) {
     const SampleResult batch = ring.next(nullptr);
     ASSERT_TRUE(batch);

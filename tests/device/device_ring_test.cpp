@@ -15,34 +15,35 @@ Numbers numbers_of(std::span<const std::uint64_t> span) {
   return {span.begin(), span.end()};
 }
 
-/// Lets a device work on 60 batches, and expects it to read the items that a sampler of the same
+/// Lets a device work on 60 batches. Expects the work to read the items that a sampler of the same
 /// seed draws.
 template <class AnyDevice>
 void expect_batches_of_a_sampler(AnyDevice& device, std::size_t depth) {
   NumberedBuffer line;
   fill(line);
   Sampler sampler = line.replay.sampler({.seed = 4});
-  Sampler ahead = line.replay.sampler({.seed = 4});
-  DeviceRing ring(ahead, 64, device, depth);
-  int read = 0;
+  Sampler same_seed = line.replay.sampler({.seed = 4});
+  DeviceRing ring(same_seed, 64, device, depth);
+  int batches_read = 0;
   for (int i = 0; i < 60; ++i) {
     const SampleResult batch = ring.next(nullptr);
     ASSERT_TRUE(batch);
     const SampleResult expected = sampler.sample(64);
-    const Numbers wanted = numbers_of(expected->now(line.id));
-    ASSERT_EQ(numbers_of(batch->now(line.id)), wanted);
-    device.work([&read, i, wanted, places = numbers_of(expected->positions()),
+    const Numbers expected_ids = numbers_of(expected->now(line.id));
+    ASSERT_EQ(numbers_of(batch->now(line.id)), expected_ids);
+    device.work([&batches_read, i, expected_ids,
+                 expected_positions = numbers_of(expected->positions()),
                  ids = ring.at(batch->now(line.id)), positions = ring.at(batch->positions())] {
-      EXPECT_EQ(numbers_of({ids, 64}), wanted) << "batch " << i;
-      EXPECT_EQ(numbers_of({positions, 64}), places) << "batch " << i;
-      ++read;
+      EXPECT_EQ(numbers_of({ids, 64}), expected_ids) << "batch " << i;
+      EXPECT_EQ(numbers_of({positions, 64}), expected_positions) << "batch " << i;
+      ++batches_read;
     });
   }
   device.finish();
-  EXPECT_EQ(read, 60);
+  EXPECT_EQ(batches_read, 60);
 }
 
-/// Ends the wait as soon as a call has waited at all.
+/// Lets a call begin to wait, and ends the wait when it is asked again.
 class EndsTheWait final : public WaitHook {
  public:
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
@@ -50,6 +51,7 @@ class EndsTheWait final : public WaitHook {
   }
 };
 
+/// The parameters are `Scripted::Eager::copies`, `Scripted::Eager::work` and the ring's depth.
 class RingOn : public testing::TestWithParam<std::tuple<bool, bool, std::size_t>> {
  public:
   Scripted device{
@@ -65,7 +67,7 @@ TEST_P(RingOn, TheDeviceWorkReadsTheBatchesOfASampler) {
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
 }
 
-TEST_P(RingOn, TakesItsMemoryOnceAndWaitsForCopiesBeforeItGivesItBack) {
+TEST_P(RingOn, AllocatesOnceAndWaitsForCopiesBeforeItFreesTheirMemory) {
   NumberedBuffer line;
   fill(line);
   {
@@ -83,12 +85,12 @@ TEST_P(RingOn, TakesItsMemoryOnceAndWaitsForCopiesBeforeItGivesItBack) {
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
 }
 
-TEST(DeviceRing, TheDeviceMayCopyAndWorkOnThreadsOfItsOwn) {
+TEST(DeviceRing, TheDeviceMayCopyAndWorkOnItsOwnThreads) {
   Threaded device;
   expect_batches_of_a_sampler(device, 3);
 }
 
-TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
+TEST(DeviceRing, BeginsAsManyCopiesAsItsDepthWithoutWaiting) {
   NumberedBuffer line;
   fill(line);
   Scripted device({.copies = false, .work = false});
@@ -98,7 +100,7 @@ TEST(DeviceRing, BeginsAsManyCopiesAsThereAreSlabsWithoutAWait) {
   EXPECT_EQ(device.copies_under_way, 3);
 }
 
-TEST(DeviceRing, GivesWhatIsUnderWayBeforeItWaitsOrSaysWhyThereIsNoMore) {
+TEST(DeviceRing, ReturnsBatchesUnderWayBeforeItWaitsOrReportsWhyThereIsNoNext) {
   NumberedBuffer line({.capacity_steps = 64,
                        .selectors = {kRawProportional},
                        .rate_limiter = SampleToInsertRatio{
@@ -146,7 +148,7 @@ TEST(DeviceRing, RefusesWrongOptionsAndMemoryThatIsNotInTheBatch) {
   EXPECT_THROW(static_cast<void>(ring.at(begin)), std::invalid_argument);
 }
 
-TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
+TEST(DeviceRing, RefusesASourceWhoseBatchesAreNotInTheDevicesMemory) {
   class Elsewhere final : public ForwardingSource {
    public:
     using ForwardingSource::ForwardingSource;
@@ -162,11 +164,11 @@ TEST(DeviceRing, RefusesASourceWhoseBatchesAreElsewhere) {
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
 }
 
-TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
+TEST(DeviceRing, CanBeMadeAndUsedAfterADeviceHasFailed) {
   NumberedBuffer line;
   fill(line);
   Scripted device({.copies = true, .work = true});
-  device.fail_at = 3;  // The number of the allocation of the second slab's memory on the device.
+  device.fail_at = 3;  // The allocation of the second slab's memory on the device, from 0.
   Sampler sampler = line.replay.sampler();
   EXPECT_THROW(DeviceRing(sampler, 8, device, 2), std::bad_alloc);
   EXPECT_TRUE(device.blocks[0].empty() && device.blocks[1].empty());
@@ -182,7 +184,7 @@ TEST(DeviceRing, GoesOnAfterADeviceThatFailedOnce) {
   ASSERT_TRUE(ring.next(nullptr));
 }
 
-TEST(DeviceRing, HasItsBatchesOfUniqueFrames) {
+TEST(DeviceRing, CopiesBatchesOfUniqueFrames) {
   Schema schema;
   const auto frame = schema.observation<std::uint8_t>("frame", {8});
   ReplayBuffer replay(schema, {.capacity_steps = 64,
@@ -201,11 +203,12 @@ TEST(DeviceRing, HasItsBatchesOfUniqueFrames) {
   const SampleResult batch = ring.next(nullptr);
   device.finish();
   const std::span<std::uint8_t> here = batch->frames(frame);
+  // 8 items of a stack of 4 frames and the next frame, each of 8 bytes.
   EXPECT_EQ(here.size(), 8U * 5 * 8);
   EXPECT_TRUE(std::equal(here.begin(), here.end(), ring.at(here)));
 }
 
-TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
+TEST(DeviceRing, CopiesTheBatchesOfAMixedSampler) {
   NumberedBuffer lines[] = {
       NumberedBuffer({.capacity_steps = 64, .selectors = {kRawProportional}, .key_tag = 1}),
       NumberedBuffer({.capacity_steps = 64, .selectors = {kRawProportional}, .key_tag = 2})};
@@ -214,12 +217,12 @@ TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
   }
   const std::vector<MixedPart> parts{{lines[0].replay, 3}, {lines[1].replay, 5}};
   MixedSampler mixed(parts, {.seed = 4});
-  MixedSampler same(parts, {.seed = 4});
+  MixedSampler same_seed(parts, {.seed = 4});
   Scripted device({.copies = false, .work = true});
   DeviceRing ring(mixed, 8, device);
   for (int i = 0; i < 10; ++i) {
     const SampleResult batch = ring.next(nullptr);
-    const SampleResult expected = same.sample();
+    const SampleResult expected = same_seed.sample();
     ASSERT_TRUE(batch && expected);
     device.finish();
     EXPECT_TRUE(std::ranges::equal(batch->keys(), expected->keys())) << i;
@@ -228,7 +231,7 @@ TEST(DeviceRing, HasTheBatchesOfAMixedSampler) {
   }
 }
 
-TEST(PinnedMemory, IsThatOfTheDeviceAndRefusesAnAlignmentThatItHasNot) {
+TEST(PinnedMemory, IsAllocatedByTheDeviceAndRefusesALargerAlignment) {
   NumberedBuffer line;
   fill(line);
   Scripted device({.copies = true, .work = true});

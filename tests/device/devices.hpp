@@ -30,12 +30,12 @@ inline void fill(NumberedBuffer& line) {
   line.append_many(writer, 0, 40, [](std::uint64_t i) { return static_cast<float>(i + 1); });
 }
 
-inline constexpr std::align_val_t kAligned{256};
+inline constexpr std::align_val_t kAligned{256};  ///< The alignment that `Device` requires.
 
-/// A device that does copies and work as early, or as late, as the ring allows.
+/// A device without threads, which does copies and work as early, or as late, as the ring allows.
 class Scripted final : public Device {
  public:
-  /// Which of them it does as early as possible.
+  /// Whether copies, or work, are done as early as possible instead of as late as possible.
   struct Eager {
     bool copies = false;
     bool work = false;
@@ -54,7 +54,7 @@ class Scripted final : public Device {
   }
   void free(void* memory, bool on_host) noexcept override {
     EXPECT_EQ(blocks[on_host].erase(memory), 1U);
-    EXPECT_EQ(copies_under_way, 0) << "memory is freed that a copy may use";
+    EXPECT_EQ(copies_under_way, 0) << "a copy may use the memory that is freed";
     ::operator delete(memory, kAligned);
   }
   Event make_event() override {
@@ -82,34 +82,35 @@ class Scripted final : public Device {
       return true;
     });
   }
-  void copy_after(Stream /*one*/) override {
+  void copy_after(Stream /*stream*/) override {
     enqueue(copies_, [this, requested = requested_work_] { return completed_work_ >= requested; });
   }
-  void follow(Stream /*one*/, Event made) override {
+  void follow(Stream /*stream*/, Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
     put_work([mark, requested = mark->requested] { return mark->completed >= requested; });
   }
   void wait(Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
     while (mark->completed < mark->requested) {
-      ASSERT_TRUE(step(copies_) || step(work_)) << "nothing can go on";
+      ASSERT_TRUE(step(copies_) || step(work_)) << "copies and work wait for each other";
     }
   }
 
   /// Adds work to the learner's stream.
-  void work(std::function<void()> one) {
-    put_work([one = std::move(one)] {
-      one();
+  void work(std::function<void()> task) {
+    put_work([task = std::move(task)] {
+      task();
       return true;
     });
   }
+  /// Does all copies and work.
   void finish() {
     while (step(work_) || step(copies_)) {
     }
     EXPECT_TRUE(work_.empty() && copies_.empty());
   }
 
-  /// Blocks and their bytes, in the memory of the device and of the host.
+  /// Allocated blocks and their bytes, in the memory of the device [0] and of the host [1].
   std::map<void*, std::size_t> blocks[2];
   int events = 0;
   int copies_under_way = 0;
@@ -118,13 +119,15 @@ class Scripted final : public Device {
   bool fail_copy = false;
 
  private:
+  /// An event: the number of copies that were requested with it, and of those that were made.
   struct Mark {
     int requested = 0;
     int completed = 0;
   };
-  /// Operations in order. A function returns false if it cannot be done yet.
+  /// Operations in order. An operation returns false if it has to wait for another queue.
   using Queue = std::deque<std::function<bool()>>;
 
+  /// Does the first operation of a queue. Returns whether it could be done.
   static bool step(Queue& queue) {
     if (queue.empty() || !queue.front()()) {
       return false;
@@ -132,15 +135,15 @@ class Scripted final : public Device {
     queue.pop_front();
     return true;
   }
-  void enqueue(Queue& queue, std::function<bool()> one) {
-    queue.push_back(std::move(one));
+  void enqueue(Queue& queue, std::function<bool()> operation) {
+    queue.push_back(std::move(operation));
     while ((eager_copies_ && step(copies_)) || (eager_work_ && step(work_))) {
     }
   }
-  void put_work(std::function<bool()> one) {
+  void put_work(std::function<bool()> operation) {
     ++requested_work_;
-    enqueue(work_, [this, one = std::move(one)] {
-      const bool done = one();
+    enqueue(work_, [this, operation = std::move(operation)] {
+      const bool done = operation();
       completed_work_ += done ? 1 : 0;
       return done;
     });
@@ -154,8 +157,8 @@ class Scripted final : public Device {
   int completed_work_ = 0;
 };
 
-/// A device with a thread for its copies and one for the learner's work. Only the ring orders the
-/// two threads' accesses, so ThreadSanitizer reports a missing order.
+/// A device with a thread for its copies and one for the learner's work. Only the calls of the ring
+/// order the accesses of the two threads, so ThreadSanitizer reports a call that is missing.
 class Threaded final : public Device {
  public:
   void* allocate(std::size_t bytes, bool /*on_host*/) override {
@@ -175,12 +178,12 @@ class Threaded final : public Device {
       mark->completed.notify_all();
     });
   }
-  void copy_after(Stream /*one*/) override {
+  void copy_after(Stream /*stream*/) override {
     const auto done = std::make_shared<std::latch>(1);
     work_.enqueue([done] { done->count_down(); });
     copies_.enqueue([done] { done->wait(); });
   }
-  void follow(Stream /*one*/, Event made) override {
+  void follow(Stream /*stream*/, Event made) override {
     const auto* const mark = static_cast<const Mark*>(made);
     work_.enqueue([mark, requested = mark->requested] { mark->wait(requested); });
   }
@@ -189,7 +192,7 @@ class Threaded final : public Device {
     mark->wait(mark->requested);
   }
 
-  void work(std::function<void()> one) { work_.enqueue(std::move(one)); }
+  void work(std::function<void()> task) { work_.enqueue(std::move(task)); }
   void finish() {
     const auto done = std::make_shared<std::latch>(1);
     work_.enqueue([done] { done->count_down(); });
@@ -199,8 +202,10 @@ class Threaded final : public Device {
  private:
   struct Mark {
     void wait(int until) const {
-      for (int now = 0; (now = completed.load(std::memory_order_acquire)) < until;) {
+      int now = completed.load(std::memory_order_acquire);
+      while (now < until) {
         completed.wait(now, std::memory_order_acquire);
+        now = completed.load(std::memory_order_acquire);
       }
     }
     int requested = 0;  ///< Accessed only by the caller's thread.
@@ -210,10 +215,10 @@ class Threaded final : public Device {
   /// Runs functions in order on a thread of its own.
   class Queue {
    public:
-    void enqueue(std::function<void()> one) {
+    void enqueue(std::function<void()> task) {
       {
         const std::lock_guard lock(mutex_);
-        waiting_.push_back(std::move(one));
+        waiting_.push_back(std::move(task));
       }
       ready_.notify_one();
     }
@@ -222,10 +227,10 @@ class Threaded final : public Device {
     void run(const std::stop_token& stop) {
       std::unique_lock lock(mutex_);
       while (ready_.wait(lock, stop, [&] { return !waiting_.empty(); })) {
-        const auto one = std::move(waiting_.front());
+        const auto task = std::move(waiting_.front());
         waiting_.pop_front();
         lock.unlock();
-        one();
+        task();
         lock.lock();
       }
     }
@@ -236,7 +241,7 @@ class Threaded final : public Device {
     std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
   };
 
-  /// Marks are kept until the end, because a thread may notify one after the wait for it has ended.
+  /// Marks are kept to the end: a thread may still notify a mark after the wait for it.
   std::deque<Mark> marks_;
   Queue copies_;
   Queue work_;

@@ -7,7 +7,7 @@
 namespace reprise::test {
 namespace {
 
-/// A device's copy of the rows of a mirror, in memory of its own, read as a device reads it.
+/// A copy of the rows of a mirror, as a device has it, which is read in the mirror's layout.
 class MirrorCopy {
  public:
   explicit MirrorCopy(RowMirror& mirror) : mirror_(mirror) {}
@@ -15,12 +15,13 @@ class MirrorCopy {
   /// Copies the mirror's new rows. Returns their number.
   std::size_t update() {
     const auto [rows, bytes] = mirror_.new_rows();
-    const std::size_t one = mirror_.layout().row_bytes;
-    EXPECT_EQ(bytes.size(), rows.size() * one);
-    bytes_.resize(mirror_.rows() * one);
-    EXPECT_EQ(std::set(rows.begin(), rows.end()).size(), rows.size()) << "a row comes twice";
+    const std::size_t row_bytes = mirror_.layout().row_bytes;
+    EXPECT_EQ(bytes.size(), rows.size() * row_bytes);
+    bytes_.resize(mirror_.rows() * row_bytes);
+    EXPECT_EQ(std::set(rows.begin(), rows.end()).size(), rows.size()) << "a row occurs twice";
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      std::ranges::copy(bytes.subspan(i * one, one), row(static_cast<std::size_t>(rows[i])));
+      std::ranges::copy(bytes.subspan(i * row_bytes, row_bytes),
+                        row(static_cast<std::size_t>(rows[i])));
     }
     return rows.size();
   }
@@ -34,9 +35,9 @@ class MirrorCopy {
     }
     return bytes_.data() + number * mirror_.layout().row_bytes;
   }
-  [[nodiscard]] std::uint64_t word(std::size_t row, std::size_t at) {
+  [[nodiscard]] std::uint64_t word(std::size_t row, std::size_t offset) {
     std::uint64_t value = 0;
-    std::memcpy(&value, this->row(row) + at, sizeof(value));
+    std::memcpy(&value, this->row(row) + offset, sizeof(value));
     return value;
   }
 
@@ -45,7 +46,8 @@ class MirrorCopy {
   std::vector<std::byte> bytes_;
 };
 
-/// Describes the first thing wrong with the window of an item, in the copy and in the batch.
+/// Names the first field that is wrong in the window of an item, in the copy or in the batch; empty
+/// if all are right. A row begins with its episode id, and a word of position, length and flags.
 std::string mismatch(const World& world, const RowMirror& mirror, MirrorCopy& copy,
                      const Batch& batch, std::size_t item, std::uint32_t stack) {
   const std::size_t first = copy.first(item);
@@ -57,13 +59,13 @@ std::string mismatch(const World& world, const RowMirror& mirror, MirrorCopy& co
     for (const AnyField field : world.fields()) {
       const bool observation = field.role() == Role::Observation;
       if (mirror.layout().offsets[field.index()] == RowMirror::Layout::kInBatches) {
-        const std::span<const std::byte> all = batch.now(field);
-        const std::size_t values = all.size() / batch.size() / world.bytes(field);
-        const auto at = static_cast<std::size_t>(k);
-        if (k >= 0 && k < std::int64_t{length} && at < values &&
+        const std::span<const std::byte> column = batch.now(field);
+        const std::size_t values = column.size() / batch.size() / world.bytes(field);
+        const auto step = static_cast<std::size_t>(k);
+        if (k >= 0 && k < std::int64_t{length} && step < values &&
             !world.matches(
-                all.subspan((item * values + at) * world.bytes(field), world.bytes(field)), field,
-                name.after(k))) {
+                column.subspan((item * values + step) * world.bytes(field), world.bytes(field)),
+                field, name.after(k))) {
           return "field " + std::to_string(field.index()) + " in the batch, of " + name.words();
         }
         continue;
@@ -120,7 +122,7 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
       }
       const SampleResult batch = sampler.sample(rng.between(1, 20), {.timeout = 0ns});
       if (!batch || rng.chance(0.2)) {
-        continue;  // The copy gets the rows of this draw together with those of the next one.
+        continue;  // The copy gets the rows of this draw together with those of the next draw.
       }
       copy.update();
       for (std::size_t i = 0; i < batch->size(); ++i) {
@@ -129,14 +131,14 @@ TEST_P(RowMirrorOf, HasTheWindowsOfAllItemsThatAreDrawn) {
       const ItemKey key = batch->keys()[0];
       const StepName name =
           World::name_of(copy.word(copy.first(0), 0), copy.word(copy.first(0), 8) >> 24U);
-      if (transitions) {  // A step of sequences may be in two chunks, with two values.
+      if (transitions) {  // With sequences, a step may be in two chunks, and an update reaches one.
         replay.update({&key, 1}, latent, world.rewrite(latent, name, rng.next()));
       }
     }
   }
 }
 
-TEST_P(RowMirrorOf, IsRightBesideWriters) {
+TEST_P(RowMirrorOf, HasTheDrawnWindowsWhileWritersAppend) {
   const World world;
   const std::uint32_t stack = std::visit([](auto& kind) { return kind.frame_stack; }, GetParam());
   ReplayBuffer replay(world.schema(), SmallOptions{.capacity_steps = 200,
@@ -167,7 +169,7 @@ TEST_P(RowMirrorOf, IsRightBesideWriters) {
   }
 }
 
-TEST(RowMirror, BringsARowOnce) {
+TEST(RowMirror, CopiesEachRowOnce) {
   NumberedBuffer line(SmallOptions{.capacity_steps = 1000, .chunk_steps = 100});
   line.append_many(0, 500);
   Sampler sampler = line.replay.sampler();
@@ -179,7 +181,7 @@ TEST(RowMirror, BringsARowOnce) {
     require_batch(sampler.sample(500, {.draws = Draws::Epoch}));
     rows = copy.update();
     EXPECT_GE(rows, 500U);
-    EXPECT_LE(rows, 520U) << "a few are context at the seams of chunks";
+    EXPECT_LE(rows, 520U) << "chunks begin with a few repeated context rows";
     require_batch(sampler.sample(500, {.draws = Draws::Epoch}));
     EXPECT_EQ(copy.update(), 0U);
     require_batch(sampler.sample(64, {.gather = false}));
@@ -187,19 +189,20 @@ TEST(RowMirror, BringsARowOnce) {
   }
   const auto batch = require_batch(sampler.sample(16));
   for (std::size_t i = 0; i < 16; ++i) {
-    EXPECT_EQ(batch->now(line.id)[i], batch->now(line.action)[i]) << "it draws as before";
+    EXPECT_EQ(batch->now(line.id)[i], batch->now(line.action)[i])
+        << "without a mirror, batches have their rows again";
   }
 }
 
-TEST(RowMirror, HasRoomForTheCapacityAndOpenChunksAndMoreOnlyWhereEpisodesAreShort) {
+TEST(RowMirror, HasRoomForTheCapacityAndOpenChunksAndMoreOnlyIfEpisodesAreShort) {
   for (const std::size_t length : {std::size_t{200}, std::size_t{1}}) {
     NumberedBuffer line(
         SmallOptions{.capacity_steps = 1000, .max_writers = 2, .chunk_steps = 50, .shards = 2});
     Sampler sampler = line.replay.sampler();
     RowMirror mirror(sampler);
     MirrorCopy copy(mirror);
-    const std::size_t usual = mirror.rows();
-    EXPECT_LE(usual, 1300U);
+    const std::size_t initial_rows = mirror.rows();
+    EXPECT_LE(initial_rows, 1300U);
     for (std::uint64_t step = 0; step < 6000; ++step) {
       line.append(step, step % length == length - 1 ? End::Truncated : End::Continue);
       if (step > 200 && step % 50 == 0) {
@@ -207,12 +210,13 @@ TEST(RowMirror, HasRoomForTheCapacityAndOpenChunksAndMoreOnlyWhereEpisodesAreSho
         copy.update();
       }
     }
-    EXPECT_EQ(mirror.rows() > usual, length == 1) << length;
-    EXPECT_LE(mirror.rows(), 2 * usual + 500) << length;
+    // An episode of one step takes two rows.
+    EXPECT_EQ(mirror.rows() > initial_rows, length == 1) << length;
+    EXPECT_LE(mirror.rows(), 2 * initial_rows + 500) << length;
   }
 }
 
-TEST(RowMirror, IsOfOnePartOfAMix) {
+TEST(RowMirror, HasTheRowsOfOnePartOfAMix) {
   NumberedBuffer first(SmallOptions{.capacity_steps = 100});
   NumberedBuffer second(SmallOptions{.capacity_steps = 100});
   first.append_many(0, 50);
@@ -221,7 +225,7 @@ TEST(RowMirror, IsOfOnePartOfAMix) {
   RowMirror of_first(both, 0);
   RowMirror of_second(both, 1);
   MirrorCopy copies[] = {MirrorCopy(of_first), MirrorCopy(of_second)};
-  const std::size_t at = of_first.layout().offsets.front();
+  const std::size_t offset_of_id = of_first.layout().offsets.front();
   for (int round = 0; round < 20; ++round) {
     const SampleResult batch = both.sample();
     ASSERT_TRUE(batch);
@@ -230,13 +234,13 @@ TEST(RowMirror, IsOfOnePartOfAMix) {
     }
     for (std::size_t i = 0; i < 12; ++i) {
       const std::size_t part = i < 4 ? 0 : 1;
-      EXPECT_EQ(copies[part].word(copies[part].first(i - 4 * part), at) / 50, part)
+      EXPECT_EQ(copies[part].word(copies[part].first(i - 4 * part), offset_of_id) / 50, part)
           << "round " << round;
     }
   }
 }
 
-TEST(RowMirror, RefusesASamplerThatHasAMirrorAndAPartThatIsNotThere) {
+TEST(RowMirror, RefusesASamplerThatHasAMirrorAndAPartThatDoesNotExist) {
   NumberedBuffer line(SmallOptions{.capacity_steps = 100});
   Sampler sampler = line.replay.sampler();
   const RowMirror mirror(sampler);

@@ -1,4 +1,4 @@
-// Links reprise::metrics, which the quickstart does not need.
+// Links the installed reprise::metrics.
 #include <reprise/metrics.hpp>
 
 int main() {
