@@ -9,7 +9,7 @@ using Code = SampleStatus::Code;
 TEST(MixedSampler, KeepsTheDrawnPartsWhenAnotherPartEndsTheCall) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
-  MixedSampler all({{two.one.replay, 4}, {late.replay, 2}, {two.other.replay, 3}}, {.seed = 9});
+  MixedSampler all({{two.first.replay, 4}, {late.replay, 2}, {two.second.replay, 3}}, {.seed = 9});
   for (int i = 0; i < 5; ++i) {
     const SampleResult none = all.sample(kNoWait);
     ASSERT_FALSE(none);
@@ -17,14 +17,14 @@ TEST(MixedSampler, KeepsTheDrawnPartsWhenAnotherPartEndsTheCall) {
     EXPECT_EQ(none.status().batch, 2U);
     EXPECT_EQ(all.waits_for(), 1U);
   }
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 4U);
-  EXPECT_EQ(two.other.replay.stats().sampled_items, 0U);
+  EXPECT_EQ(two.first.replay.stats().sampled_items, 4U);
+  EXPECT_EQ(two.second.replay.stats().sampled_items, 0U);
   late.append_many(500, 1, 1.0F);
-  Sampler first = two.one.replay.sampler({.seed = 9});
+  Sampler first = two.first.replay.sampler({.seed = 9});
   for (int i = 0; i < 3; ++i) {
     const SampleResult batch = require_batch(all.sample(kNoWait));
     ASSERT_EQ(batch->size(), 9U);
-    expect_whole_rows(batch, two.one);
+    expect_whole_rows(batch, two.first);
     EXPECT_TRUE(std::ranges::equal(batch->keys().first(4), first.sample(4)->keys()));
     EXPECT_EQ(batch->now(late.action)[4], 500U);
     EXPECT_GE(batch->now(late.action)[6], kOther);
@@ -34,41 +34,41 @@ TEST(MixedSampler, KeepsTheDrawnPartsWhenAnotherPartEndsTheCall) {
 TEST(MixedSampler, DrawsAPartAgainThatWasDrawnWithAnotherDiscount) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
-  MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
+  MixedSampler both({{two.first.replay, 4}, {late.replay, 2}}, {.seed = 9});
   SampleOptions other_discount = kNoWait;
   other_discount.discount = 0.5F;
   ASSERT_FALSE(both.sample(kNoWait));
   ASSERT_FALSE(both.sample(other_discount));
   ASSERT_FALSE(both.sample(other_discount));
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
+  EXPECT_EQ(two.first.replay.stats().sampled_items, 8U);
   late.append_many(500, 1, 1.0F);
   const SampleResult batch = require_batch(both.sample(other_discount));
   EXPECT_EQ(std::ranges::count(batch->discounts(), 0.5F), 6);
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U) << "the first part was kept";
+  EXPECT_EQ(two.first.replay.stats().sampled_items, 8U) << "the first part was kept";
 }
 
 TEST(MixedSampler, DrawsAPartAgainThatWasDrawnWithoutItsRows) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
-  MixedSampler both({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
+  MixedSampler both({{two.first.replay, 4}, {late.replay, 2}}, {.seed = 9});
   SampleOptions without_rows = kNoWait;
   without_rows.gather = false;
   ASSERT_FALSE(both.sample(without_rows));
   ASSERT_FALSE(both.sample(kNoWait));
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 8U);
+  EXPECT_EQ(two.first.replay.stats().sampled_items, 8U);
 }
 
 TEST(MixedSampler, DrawsTheSameItemsIntoABatchOfTheCaller) {
   TwoBuffers two;
   for (const bool by_total : {false, true}) {
     const auto make = [&] {
-      return by_total ? MixedSampler({two.one.replay, two.other.replay}, 12, {.seed = 5})
-                      : MixedSampler({{two.one.replay, 4}, {two.other.replay, 8}}, {.seed = 5});
+      return by_total ? MixedSampler({two.first.replay, two.second.replay}, 12, {.seed = 5})
+                      : MixedSampler({{two.first.replay, 4}, {two.second.replay, 8}}, {.seed = 5});
     };
     MixedSampler both = make();
     MixedSampler same_seed = make();
-    Batch batch = two.other.replay.make_batch(14);
-    ASSERT_EQ(two.other.replay.sampler().sample_into(batch, 0, 14).code, Code::Ok);
+    Batch batch = two.second.replay.make_batch(14);
+    ASSERT_EQ(two.second.replay.sampler().sample_into(batch, 0, 14).code, Code::Ok);
     const std::vector<ItemKey> before(batch.keys().begin(), batch.keys().end());
     for (int i = 0; i < 5; ++i) {
       const SampleStatus status = both.sample_into(batch, {.beta = 1.0F});
@@ -78,7 +78,7 @@ TEST(MixedSampler, DrawsTheSameItemsIntoABatchOfTheCaller) {
       EXPECT_TRUE(std::ranges::equal(batch.keys().first(12), own->keys()));
       EXPECT_TRUE(std::ranges::equal(batch.weights().first(12), own->weights()));
       EXPECT_TRUE(std::ranges::equal(batch.probabilities().first(12), own->probabilities()));
-      EXPECT_TRUE(std::ranges::equal(batch.now(two.one.id).first(12), own->now(two.one.id)));
+      EXPECT_TRUE(std::ranges::equal(batch.now(two.first.id).first(12), own->now(two.first.id)));
       EXPECT_TRUE(std::ranges::equal(batch.keys().last(2), std::span(before).last(2)));
     }
   }
@@ -88,18 +88,18 @@ TEST(MixedSampler, DrawsTheSameItemsIntoABatchOfTheCaller) {
 TEST(MixedSampler, KeepsTheDrawnPartsInABatchOfTheCallerAndDrawsThemAgainInAnotherBatch) {
   TwoBuffers two;
   NumberedBuffer late(options_of(3));
-  MixedSampler all({{two.one.replay, 4}, {late.replay, 2}}, {.seed = 9});
-  const auto drawn = [&] { return two.one.replay.stats().sampled_items; };
+  MixedSampler all({{two.first.replay, 4}, {late.replay, 2}}, {.seed = 9});
+  const auto drawn = [&] { return two.first.replay.stats().sampled_items; };
   // The next batch may have the address of a destroyed batch, and must not be taken for it.
-  std::optional<Batch> destroyed = two.one.replay.make_batch(6);
+  std::optional<Batch> destroyed = two.first.replay.make_batch(6);
   ASSERT_EQ(all.sample_into(*destroyed, kNoWait).code, Code::TimedOut);
   destroyed.reset();
-  Batch first = Batch::of(two.one.schema, two.one.replay.options().window, 6);
+  Batch first = Batch::of(two.first.schema, two.first.replay.options().window, 6);
   ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::TimedOut);
   ASSERT_EQ(all.sample_into(first, kNoWait).code, Code::TimedOut);
   EXPECT_EQ(drawn(), 8U);
-  Batch full = two.one.replay.make_batch(6);
-  ASSERT_EQ(two.other.replay.sampler().sample_into(full, 0, 6).code, Code::Ok);
+  Batch full = two.first.replay.make_batch(6);
+  ASSERT_EQ(two.second.replay.sampler().sample_into(full, 0, 6).code, Code::Ok);
   ASSERT_EQ(all.sample_into(full, kNoWait).code, Code::TimedOut);
   EXPECT_EQ(drawn(), 12U);
   ASSERT_FALSE(all.sample(kNoWait));
@@ -108,7 +108,7 @@ TEST(MixedSampler, KeepsTheDrawnPartsInABatchOfTheCallerAndDrawsThemAgainInAnoth
   ASSERT_TRUE(all.sample(kNoWait));
   EXPECT_EQ(drawn(), 16U);
   // A sampler of the same seed that has made the same four draws.
-  Sampler same_seed = two.one.replay.sampler({.seed = 9});
+  Sampler same_seed = two.first.replay.sampler({.seed = 9});
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(same_seed.sample(4));
   }
@@ -119,14 +119,14 @@ TEST(MixedSampler, KeepsTheDrawnPartsInABatchOfTheCallerAndDrawsThemAgainInAnoth
 
 TEST(MixedSampler, RefusesABatchThatDoesNotFitBeforeAnythingIsDrawn) {
   TwoBuffers two;
-  MixedSampler both({{two.one.replay, 4}, {two.other.replay, 3}});
-  Batch small = two.one.replay.make_batch(6);
+  MixedSampler both({{two.first.replay, 4}, {two.second.replay, 3}});
+  Batch small = two.first.replay.make_batch(6);
   Schema schema;
   (void)schema.observation<float>("x");
   Batch foreign = ReplayBuffer(schema, {.capacity_steps = 10}).make_batch(7);
   expect_refusal([&] { (void)both.sample_into(small); }, {"sample_into", "7", "capacity 6"});
   expect_refusal([&] { (void)both.sample_into(foreign); }, {"sample_into", "another schema"});
-  EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
+  EXPECT_EQ(two.first.replay.stats().sampled_items, 0U);
 }
 
 TEST(MixedSampler, ByTheCommonTotalKeepsItsSharesDuringAWait) {
@@ -211,7 +211,7 @@ TEST(MixedSampler, DrawsEachPartByTheSelectorThatItNames) {
 TEST(MixedSampler, AStopRequestEndsTheWaitOfAPart) {
   TwoBuffers two;
   NumberedBuffer empty(options_of(3));
-  MixedSampler both({{two.one.replay, 2}, {empty.replay, 2}});
+  MixedSampler both({{two.first.replay, 2}, {empty.replay, 2}});
   std::stop_source stop;
   std::jthread stopper([&] {
     yield_while([&] { return empty.replay.stats().samplers_for_items.waiting_now == 0; });
@@ -222,14 +222,14 @@ TEST(MixedSampler, AStopRequestEndsTheWaitOfAPart) {
 
 TEST(MixedSampler, RefusesAWrongUpdateBeforeItChangesAnyBuffer) {
   TwoBuffers two;
-  MixedSampler both({{two.one.replay, 2}, {two.other.replay, 2}});
+  MixedSampler both({{two.first.replay, 2}, {two.second.replay, 2}});
   const SampleResult batch = require_batch(both.sample());
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   std::vector<float> priorities(4, 1.0F);
   const auto refused = [&](std::initializer_list<std::string_view> words) {
     expect_refusal([&] { (void)both.update_priorities(keys, priorities); }, words);
-    EXPECT_EQ(two.one.replay.stats().applied_updates, 0U);
-    EXPECT_EQ(two.other.replay.stats().applied_updates, 0U);
+    EXPECT_EQ(two.first.replay.stats().applied_updates, 0U);
+    EXPECT_EQ(two.second.replay.stats().applied_updates, 0U);
   };
   priorities[3] = -1.0F;
   refused({"MixedSampler::update_priorities", "priorities[3]", "-1"});
@@ -245,7 +245,7 @@ TEST(MixedSampler, RefusesAWrongUpdateBeforeItChangesAnyBuffer) {
   EXPECT_EQ(both.update_priorities(keys, priorities).applied, 4U);
 
   NumberedBuffer same_tag(options_of(1));
-  MixedSampler of_one_tag({{two.one.replay, 2}, {same_tag.replay, 2}});
+  MixedSampler of_one_tag({{two.first.replay, 2}, {same_tag.replay, 2}});
   expect_refusal([&] { (void)of_one_tag.update_priorities({}, {}); },
                  {"parts[0] and parts[1]", "key_tag 1", "whole batch"});
 }
@@ -274,18 +274,18 @@ TEST(MixedSampler, UpdatesBuffersOfTheSameTagByThePlacesOfExactParts) {
   TwoBuffers two;
   NumberedBuffer twin(options_of(1));
   twin.append_many(500, 10, 1.0F);
-  MixedSampler all({{two.one.replay, 40}, {two.other.replay, 9}, {twin.replay, 60}});
+  MixedSampler all({{two.first.replay, 40}, {two.second.replay, 9}, {twin.replay, 60}});
   const SampleResult batch = require_batch(all.sample());
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
   std::vector<float> priorities;
-  for (const std::uint64_t number : numbers_of(batch, two.one)) {
+  for (const std::uint64_t number : numbers_of(batch, two.first)) {
     priorities.push_back(number == 3 || number == 505 ? 1.0F : 0.0F);
   }
   EXPECT_EQ(all.update_priorities(keys, priorities).applied, 109U);
-  EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
+  EXPECT_EQ(two.first.replay.stats().applied_updates, 40U);
   EXPECT_EQ(twin.replay.stats().applied_updates, 60U);
-  for (MixedPart part : {MixedPart{two.one.replay, 3}, MixedPart{twin.replay, 505}}) {
-    EXPECT_EQ(as_lvalue(part.selector.sampler()).sample(1)->now(two.one.action)[0], part.items);
+  for (MixedPart part : {MixedPart{two.first.replay, 3}, MixedPart{twin.replay, 505}}) {
+    EXPECT_EQ(as_lvalue(part.selector.sampler()).sample(1)->now(two.first.action)[0], part.items);
   }
   std::swap(keys[0], keys[40]);
   for (const std::size_t count : {109U, 108U}) {
@@ -296,8 +296,8 @@ TEST(MixedSampler, UpdatesBuffersOfTheSameTagByThePlacesOfExactParts) {
         },
         {"MixedSampler::update_priorities", count == 109 ? "keys[0] has tag 2" : "key_tag 1"});
   }
-  EXPECT_EQ(two.one.replay.stats().applied_updates, 40U);
-  MixedSampler common({two.one.replay, twin.replay}, 2);
+  EXPECT_EQ(two.first.replay.stats().applied_updates, 40U);
+  MixedSampler common({two.first.replay, twin.replay}, 2);
   expect_refusal(
       [&] {
         (void)common.update_priorities(std::span(keys).first(2), {{1.0F, 1.0F}});
@@ -320,7 +320,7 @@ TEST(MixedSampler, UpdatesEachSelectorThatDrawsFromABuffer) {
       SmallOptions{.selectors = {kRawProportional, Proportional{.alpha = 8.0F}}, .key_tag = 3});
   line.append_many(0, 4, 1.0F);
   MixedSampler all({{line.replay, 2},
-                    {two.one.replay, 2},
+                    {two.first.replay, 2},
                     {line.replay.selector(1), 2},
                     {line.replay.selector(1), 1}});
   const std::vector<ItemKey> keys = line.key_list();
@@ -366,7 +366,7 @@ TEST(MixedSampler, RefusesPartsThatDoNotFit) {
   using Parts = std::vector<MixedPart>;
   using Buffers = std::vector<SelectorHandle>;
   TwoBuffers two;
-  ReplayBuffer& one = two.one.replay;
+  ReplayBuffer& one = two.first.replay;
   Options longer = options_of(3);
   longer.window = Transitions{.n_step = 3};
   NumberedBuffer window(longer);
@@ -403,12 +403,12 @@ TEST(MixedSampler, RefusesOptionsBeforeAnythingIsDrawn) {
   small.capacity_steps = 20;
   NumberedBuffer other(small);
   other.append_many(kOther, 20);
-  MixedSampler exact({{two.one.replay, 2}, {other.replay, 30}});
-  MixedSampler common({two.one.replay, other.replay}, 30);
+  MixedSampler exact({{two.first.replay, 2}, {other.replay, 30}});
+  MixedSampler common({two.first.replay, other.replay}, 30);
   const auto refused = [&](MixedSampler& both, const SampleOptions& options,
                            std::initializer_list<std::string_view> words) {
     expect_refusal([&] { (void)both.sample(options); }, words);
-    EXPECT_EQ(two.one.replay.stats().sampled_items, 0U);
+    EXPECT_EQ(two.first.replay.stats().sampled_items, 0U);
   };
   refused(exact, {.normalise = Normalise::ByBuffer}, {"ByBuffer", "exact parts"});
   refused(exact, {.draws = Draws::WithoutReplacement}, {"30 different items", "20"});

@@ -20,11 +20,11 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
        {Draws::Stratified, Draws::Independent, Draws::WithoutReplacement, Draws::Epoch}) {
     TwoBuffers two;
     TwoBuffers twins;
-    MixedSampler all({{two.one.replay, 5}, {two.other.replay, 5}, {two.one.replay, 3}},
+    MixedSampler all({{two.first.replay, 5}, {two.second.replay, 5}, {two.first.replay, 3}},
                      {.seed = 5});
-    Sampler parts[] = {twins.one.replay.sampler({.seed = 5}),
-                       twins.other.replay.sampler({.seed = 6}),
-                       twins.one.replay.sampler({.seed = 7})};
+    Sampler parts[] = {twins.first.replay.sampler({.seed = 5}),
+                       twins.second.replay.sampler({.seed = 6}),
+                       twins.first.replay.sampler({.seed = 7})};
     for (int i = 0; i < 24; ++i) {
       const auto beta = static_cast<float>(i % 3) / 2.0F;
       const bool by_batch = i % 2 == 0;
@@ -36,7 +36,7 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
       EXPECT_EQ(batch.status().batch, 13U);
       EXPECT_EQ(std::vector(all.counts().begin(), all.counts().end()),
                 (std::vector<std::size_t>{5, 5, 3}));
-      expect_whole_rows(batch, two.one);
+      expect_whole_rows(batch, two.first);
       std::vector<double> raw;
       auto passes = std::numeric_limits<std::uint64_t>::max();
       for (std::size_t p = 0, at = 0; p < 3; at += all.counts()[p++]) {
@@ -53,10 +53,10 @@ TEST(MixedSampler, DrawsEachExactPartAsASamplerOfItsSeed) {
       EXPECT_EQ(batch.status().passes, passes) << "the fewest passes of all parts";
       expect_weights(batch, raw, by_batch ? *std::ranges::max_element(raw) : 1.0);
     }
-    EXPECT_EQ(two.one.replay.stats().sampled_items, twins.one.replay.stats().sampled_items);
-    EXPECT_EQ(two.other.replay.stats().sampled_items, twins.other.replay.stats().sampled_items);
-    MixedSampler single({{two.one.replay, 4}}, {.seed = 5});
-    Sampler same_seed = two.one.replay.sampler({.seed = 5});
+    EXPECT_EQ(two.first.replay.stats().sampled_items, twins.first.replay.stats().sampled_items);
+    EXPECT_EQ(two.second.replay.stats().sampled_items, twins.second.replay.stats().sampled_items);
+    MixedSampler single({{two.first.replay, 4}}, {.seed = 5});
+    Sampler same_seed = two.first.replay.sampler({.seed = 5});
     const SampleOptions by_buffer{.beta = 1.0F, .normalise = Normalise::ByBuffer, .draws = draws};
     EXPECT_TRUE(std::ranges::equal(require_batch(single.sample(by_buffer))->weights(),
                                    require_batch(same_seed.sample(4, by_buffer))->weights()));
@@ -85,31 +85,31 @@ std::vector<double> raw_weights(const SampleResult& batch, double beta, const Nu
 
 TEST(MixedSampler, ByTheCommonTotalReportsProbabilitiesAndWeightsOverBothBuffers) {
   TwoBuffers two;
-  MixedSampler both({two.one.replay, two.other.replay}, 40, {.seed = 3});
+  MixedSampler both({two.first.replay, two.second.replay}, 40, {.seed = 3});
   const auto weights = two.weights();
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
     for (const float beta : {0.0F, 0.4F, 1.0F}) {
       SampleOptions options{.beta = beta, .draws = draws};
       const SampleResult whole = require_batch(both.sample(options));
-      expect_whole_rows(whole, two.one);
+      expect_whole_rows(whole, two.first);
       EXPECT_EQ(whole.status().batch, 40U);
       EXPECT_EQ(whole.status().items, 40U);
       EXPECT_EQ(whole.status().needed, 2U);
-      const auto numbers = numbers_of(whole, two.one);
+      const auto numbers = numbers_of(whole, two.first);
       for (std::size_t i = 0; i < 40; ++i) {
         EXPECT_NEAR(whole->probabilities()[i], double{weights.at(numbers[i])} / TwoBuffers::kTotal,
                     1e-12);
         EXPECT_EQ(numbers[i] >= kOther, i >= both.counts()[0]);
       }
-      const auto raw = raw_weights(whole, double{beta}, two.one, weights);
+      const auto raw = raw_weights(whole, double{beta}, two.first, weights);
       expect_weights(whole, raw, *std::ranges::max_element(raw));
       options.normalise = Normalise::ByBuffer;
       const SampleResult by_buffer = both.sample(options);
-      expect_weights(by_buffer, raw_weights(by_buffer, double{beta}, two.one, weights),
+      expect_weights(by_buffer, raw_weights(by_buffer, double{beta}, two.first, weights),
                      std::pow(40.0 / TwoBuffers::kTotal, double{-beta}));
       options.normalise = Normalise::Not;
       const SampleResult not_scaled = both.sample(options);
-      expect_weights(not_scaled, raw_weights(not_scaled, double{beta}, two.one, weights), 1.0);
+      expect_weights(not_scaled, raw_weights(not_scaled, double{beta}, two.first, weights), 1.0);
     }
   }
 }
@@ -120,11 +120,11 @@ TEST(MixedSampler, ByTheCommonTotalPassesChiSquare) {
   for (const Draws draws : {Draws::Stratified, Draws::Independent}) {
     // With n = 1, each share is less than an item.
     for (const std::size_t n : {1U, 3U, 32U}) {
-      MixedSampler both({two.one.replay, two.other.replay}, n, {.seed = 11 + n});
+      MixedSampler both({two.first.replay, two.second.replay}, n, {.seed = 11 + n});
       DrawCounts counts = counts_by_weight(two);
       for (std::size_t batches = scaled(64'000 / n, 2'000 / n); batches != 0; --batches) {
         const SampleResult batch = require_batch(both.sample({.draws = draws}));
-        counts.count(numbers_of(batch, two.one));
+        counts.count(numbers_of(batch, two.first));
       }
       // Stratified draws may be nearer to the distribution than independent ones, but not farther.
       EXPECT_LT(counts.z(), 4.0) << n;
@@ -139,15 +139,15 @@ TEST(MixedSampler, ByTheCommonTotalTheFirstBatchesOfManySeedsPassChiSquare) {
   TwoBuffers two;
   DrawCounts counts = counts_by_weight(two);
   for (std::size_t seed = scaled(4'000, 1'000); seed != 0; --seed) {
-    MixedSampler both({two.one.replay, two.other.replay}, 1, {.seed = 3 * seed});
-    counts.count(both.sample()->now(two.one.action)[0]);
+    MixedSampler both({two.first.replay, two.second.replay}, 1, {.seed = 3 * seed});
+    counts.count(both.sample()->now(two.first.action)[0]);
   }
   EXPECT_LT(counts.z(), 4.0);
 }
 
 TEST(MixedSampler, ByTheCommonTotalGivesStratifiedPartsTheirShareRoundedUpOrDown) {
   TwoBuffers two;
-  MixedSampler both({two.one.replay, two.other.replay}, 32, {.seed = 2});
+  MixedSampler both({two.first.replay, two.second.replay}, 32, {.seed = 2});
   const double share = 32.0 * 55.0 / TwoBuffers::kTotal;
   bool rounded_up = false;
   bool rounded_down = false;
@@ -185,12 +185,12 @@ TEST(MixedSampler, AnEpsilonOfOneBufferIsABonusForItsItems) {
 TEST(MixedSampler, ABufferWithoutWeightGivesNoItemsAndIsNotWaitedFor) {
   NumberedBuffer empty(options_of(1));
   TwoBuffers two;
-  MixedSampler both({empty.replay, two.other.replay}, 6);
+  MixedSampler both({empty.replay, two.second.replay}, 6);
   for (int i = 0; i < 5; ++i) {
     const SampleResult batch = require_batch(both.sample());
     EXPECT_EQ(both.counts()[0], 0U);
     EXPECT_EQ(both.counts()[1], 6U);
-    for (const std::uint64_t number : numbers_of(batch, two.other)) {
+    for (const std::uint64_t number : numbers_of(batch, two.second)) {
       EXPECT_GE(number, kOther);
     }
   }
@@ -257,11 +257,11 @@ TEST(MixedSampler, HasTheFreshItemsOfEachExactPartInThePartsFirstPlaces) {
 
 TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnyOrder) {
   TwoBuffers two;
-  MixedSampler both({{two.one.replay, 40}, {two.other.replay, 120}, {two.one.replay, 1}});
+  MixedSampler both({{two.first.replay, 40}, {two.second.replay, 120}, {two.first.replay, 1}});
   const SampleResult batch = require_batch(both.sample());
   // The keys of both buffers name the same rows, and differ only in their tags.
   std::vector<ItemKey> keys(batch->keys().begin(), batch->keys().end());
-  auto numbers = numbers_of(batch, two.one);
+  auto numbers = numbers_of(batch, two.first);
   std::ranges::reverse(keys);
   std::ranges::reverse(numbers);
   std::vector<float> priorities;
@@ -271,15 +271,15 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnyOrder) {
   const UpdateResult result = both.update_priorities(keys, priorities);
   EXPECT_EQ(result.applied, keys.size());
   EXPECT_EQ(result.stale, 0U);
-  EXPECT_EQ(two.one.replay.stats().applied_updates, 41U);
-  EXPECT_EQ(two.other.replay.stats().applied_updates, 120U);
+  EXPECT_EQ(two.first.replay.stats().applied_updates, 41U);
+  EXPECT_EQ(two.second.replay.stats().applied_updates, 120U);
   const SampleResult after = require_batch(both.sample());
-  const auto drawn = numbers_of(after, two.one);
+  const auto drawn = numbers_of(after, two.first);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     EXPECT_EQ(drawn[i], i < 40 || i == 160 ? 3U : kOther + 5) << i;
   }
   // Updates one key of each part. The item of the first key was cleared.
-  two.one.replay.clear();
+  two.first.replay.clear();
   const UpdateResult late = both.update_priorities(std::vector{after->keys()[0], after->keys()[50]},
                                                    std::vector{4.0F, 4.0F});
   EXPECT_EQ(late.applied, 1U);
@@ -289,12 +289,12 @@ TEST(MixedSampler, UpdatesTheBufferOfEachKeyInAnyOrder) {
 
 TEST(MixedSampler, HasUniqueFramesIfItsOptionsSaySo) {
   TwoBuffers two;
-  MixedSampler both({{two.one.replay, 3}, {two.other.replay, 2}}, {.unique_frames = true});
+  MixedSampler both({{two.first.replay, 3}, {two.second.replay, 2}}, {.unique_frames = true});
   const SampleResult batch = require_batch(both.sample());
   EXPECT_TRUE(batch->unique_frames());
   for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(batch->frames(two.one.id)[2 * i], batch->now(two.one.action)[i]);
-    EXPECT_EQ(batch->frames(two.one.id)[2 * i + 1], batch->now(two.one.action)[i] + 1);
+    EXPECT_EQ(batch->frames(two.first.id)[2 * i], batch->now(two.first.action)[i]);
+    EXPECT_EQ(batch->frames(two.first.id)[2 * i + 1], batch->now(two.first.action)[i] + 1);
   }
 }
 

@@ -14,9 +14,9 @@ inline Options options_of(std::uint16_t tag, const Selector& selector = kRawProp
 /// Two buffers: steps 0 to 9 with priorities 1 to 10, and steps 1000 to 1029 with priority 2.
 struct TwoBuffers {
   explicit TwoBuffers(const Selector& selector = kRawProportional)
-      : one(options_of(1, selector)), other(options_of(2, selector)) {
-    one.append_many(writer, 0, 10, [](std::uint64_t i) { return static_cast<float>(i + 1); });
-    other.append_many(other_writer, kOther, 30, 2.0F);
+      : first(options_of(1, selector)), second(options_of(2, selector)) {
+    first.append_many(writer, 0, 10, [](std::uint64_t i) { return static_cast<float>(i + 1); });
+    second.append_many(other_writer, kOther, 30, 2.0F);
   }
 
   [[nodiscard]] std::map<std::uint64_t, float> weights() const {
@@ -31,10 +31,10 @@ struct TwoBuffers {
   }
   static constexpr double kTotal = 55.0 + 60.0;  ///< The sum of the weights.
 
-  NumberedBuffer one;
-  NumberedBuffer other;
-  Writer writer = one.replay.writer();
-  Writer other_writer = other.replay.writer();
+  NumberedBuffer first;
+  NumberedBuffer second;
+  Writer writer = first.replay.writer();
+  Writer other_writer = second.replay.writer();
 };
 
 /// The numbers of the drawn steps. `line` may be either buffer.

@@ -196,11 +196,11 @@ void draw(const char* directory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view what = argc == 3 ? argv[1] : "";
+  const std::string_view command = argc == 3 ? argv[1] : "";
   try {
-    if (what == "write") {
+    if (command == "write") {
       write(argv[2]);
-    } else if (what == "draw") {
+    } else if (command == "draw") {
       draw(argv[2]);
     } else {
       std::fprintf(stderr, "Usage: exchange write|draw DIRECTORY\n");

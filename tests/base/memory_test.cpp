@@ -110,11 +110,11 @@ TEST(Region, AsksOnlyForHugePagesThatWillBeFilledEntirely) {
   const Region region = Region::map(5 * Region::kHugePageBytes);
   region.expect_full(1, 4 * Region::kHugePageBytes - 2);
   region.expect_full(4 * Region::kHugePageBytes, Region::kHugePageBytes - 1);
-  std::vector<bool> asked;
+  std::vector<bool> asked_for;
   for (std::size_t at = 0; at < region.size(); at += Region::kHugePageBytes) {
-    asked.push_back(asks_for_huge_pages(region.data() + at));
+    asked_for.push_back(asks_for_huge_pages(region.data() + at));
   }
-  EXPECT_EQ(asked, (std::vector<bool>{false, true, true, false, false}));
+  EXPECT_EQ(asked_for, (std::vector<bool>{false, true, true, false, false}));
 }
 #endif
 

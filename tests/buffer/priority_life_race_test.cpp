@@ -67,15 +67,15 @@ TEST(SetAlphaRace, EveryWeightIsThatOfTheLastAlphaInTheEnd) {
   start(threads, kUpdaters, [&](std::size_t u) {
     Rng own(100 + u);
     for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
-      std::vector<ItemKey> some;
+      std::vector<ItemKey> updated_keys;
       std::vector<float> priorities;
       for (std::size_t i = 0; i < 50; ++i) {
         const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + u;
-        some.push_back(keys.at(number));
+        updated_keys.push_back(keys.at(number));
         priorities.push_back(random_priority(own));
         last[u][number] = priorities.back();
       }
-      ASSERT_EQ(line.replay.update_priorities(some, priorities).applied, 50U);
+      ASSERT_EQ(line.replay.update_priorities(updated_keys, priorities).applied, 50U);
     }
     busy.fetch_sub(1);
   });

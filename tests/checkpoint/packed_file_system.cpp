@@ -46,11 +46,11 @@ class PackedDirectory final : public Directory {
     return -EROFS;
   }
   int open(const std::string& name, std::unique_ptr<File>& file) override {
-    const auto found = std::ranges::find(system_.files_, name, &PackedFileSystem::Packed::name);
-    if (found == system_.files_.end()) {
+    const auto named = std::ranges::find(system_.files_, name, &PackedFileSystem::Packed::name);
+    if (named == system_.files_.end()) {
       return -ENOENT;
     }
-    file = std::make_unique<PackedFile>(found->contents);
+    file = std::make_unique<PackedFile>(named->contents);
     return 0;
   }
   int rename(const std::string& /*from*/, const std::string& /*to*/) override { return -EROFS; }
@@ -74,9 +74,9 @@ class PackedDirectory final : public Directory {
 
 PackedFileSystem::PackedFileSystem(Bytes packed) {
   for_each_packed(packed, [this](std::string name, Bytes contents) {
-    const auto found = std::ranges::find(files_, name, &Packed::name);
-    if (found != files_.end()) {
-      found->contents = contents;
+    const auto named = std::ranges::find(files_, name, &Packed::name);
+    if (named != files_.end()) {
+      named->contents = contents;
     } else {
       files_.push_back({std::move(name), contents});
     }

@@ -38,13 +38,13 @@ MemoryFiles unpack(std::span<const std::byte> bytes) {
 std::vector<std::byte> pack(const MemoryFiles& files) {
   record::Encoder encoder;
   for (unsigned kind = 0; kind < 256; ++kind) {
-    const auto found = files.find(name_of(static_cast<std::uint8_t>(kind)));
+    const auto named = files.find(name_of(static_cast<std::uint8_t>(kind)));
     // There are names of 16 data files, so later values of `kind` repeat them.
     const bool repeated = kind >= kManifests + 16U;
-    if (found != files.end() && !repeated) {
+    if (named != files.end() && !repeated) {
       encoder.u8(static_cast<std::uint8_t>(kind));
-      encoder.u32(static_cast<std::uint32_t>(found->second.size()));
-      encoder.bytes(found->second);
+      encoder.u32(static_cast<std::uint32_t>(named->second.size()));
+      encoder.bytes(named->second);
     }
   }
   return std::move(encoder).take();

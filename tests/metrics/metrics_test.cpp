@@ -173,15 +173,15 @@ TEST(Metrics, HaveTheValuesOfStatsForEachKindOfWait) {
     EXPECT_EQ(meter.sample(held, 4).status().code, SampleStatus::Code::Closed);
   });
   test::yield_while([&] { return line.replay.stats().samplers_for_limiter.waiting_now == 0; });
-  const auto of = [](const std::string& metric, const std::string& what) {
+  const auto series = [](const std::string& metric, const std::string& what) {
     return "reprise_" + metric + "{buffer=\"replay\",what=\"" + what + "\"}";
   };
   // The time of a wait is also part of the latency of its call: four samples timed out after 1 ms.
   EXPECT_GE(served.value("reprise_call_seconds_sum{buffer=\"replay\",call=\"sample\"}"), 0.004);
-  EXPECT_EQ(served.value(of("waiting_now", "samplers_for_limiter")), 1.0);
-  EXPECT_GT(served.value(of("waiting_for_seconds", "samplers_for_limiter")), 0.0);
-  EXPECT_EQ(served.value(of("waiting_now", "samplers_for_items")), 0.0);
-  EXPECT_EQ(served.value(of("waiting_for_seconds", "samplers_for_items")), 0.0);
+  EXPECT_EQ(served.value(series("waiting_now", "samplers_for_limiter")), 1.0);
+  EXPECT_GT(served.value(series("waiting_for_seconds", "samplers_for_limiter")), 0.0);
+  EXPECT_EQ(served.value(series("waiting_now", "samplers_for_items")), 0.0);
+  EXPECT_EQ(served.value(series("waiting_for_seconds", "samplers_for_items")), 0.0);
   const std::map<std::string, double> values = served.values();
   const Stats stats = line.replay.stats();
   line.replay.close();
@@ -199,11 +199,11 @@ TEST(Metrics, HaveTheValuesOfStatsForEachKindOfWait) {
     const auto seconds = [](std::chrono::nanoseconds time) {
       return std::chrono::duration<double>(time).count();
     };
-    EXPECT_EQ(values.at(of("waits_total", what)), static_cast<double>(wait.waits)) << what;
-    EXPECT_EQ(values.at(of("wait_timeouts_total", what)), static_cast<double>(wait.timeouts));
-    EXPECT_EQ(values.at(of("wait_stops_total", what)), static_cast<double>(wait.stops));
-    EXPECT_DOUBLE_EQ(values.at(of("wait_seconds_total", what)), seconds(wait.total));
-    EXPECT_DOUBLE_EQ(values.at(of("wait_longest_seconds", what)), seconds(wait.longest));
+    EXPECT_EQ(values.at(series("waits_total", what)), static_cast<double>(wait.waits)) << what;
+    EXPECT_EQ(values.at(series("wait_timeouts_total", what)), static_cast<double>(wait.timeouts));
+    EXPECT_EQ(values.at(series("wait_stops_total", what)), static_cast<double>(wait.stops));
+    EXPECT_DOUBLE_EQ(values.at(series("wait_seconds_total", what)), seconds(wait.total));
+    EXPECT_DOUBLE_EQ(values.at(series("wait_longest_seconds", what)), seconds(wait.longest));
   }
 }
 

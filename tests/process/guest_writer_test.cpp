@@ -169,15 +169,15 @@ TEST(GuestWriterRoom, IsWaitedForOnceTheRingIsFull) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 1'000}, {.ring_steps = 16});
   Writer writer = line.guest.writer({.timeout = 0ns});
   line.hosted.thread = {};  // From now on no thread serves.
-  std::uint64_t taken = line.append_until_held(writer);
+  std::uint64_t appended = line.append_until_held(writer);
   // The ring has 16 rows, and the writer needs a few of them for the end of an episode.
-  EXPECT_GE(taken, 12U);
-  EXPECT_LE(taken, 16U);
-  EXPECT_EQ(line.append(writer, taken), CommitStatus::TimedOut);
+  EXPECT_GE(appended, 12U);
+  EXPECT_LE(appended, 16U);
+  EXPECT_EQ(line.append(writer, appended), CommitStatus::TimedOut);
   line.hosted.serve();
   writer.set_timeout(kNoTimeout);
-  for (; taken < 500; ++taken) {
-    ASSERT_EQ(line.append(writer, taken), CommitStatus::Committed);
+  for (; appended < 500; ++appended) {
+    ASSERT_EQ(line.append(writer, appended), CommitStatus::Committed);
   }
   writer.begin_episode();  // Ends the last episode, so that its last step is an item too.
   line.hosted.wait_for_steps(500);
@@ -215,15 +215,15 @@ TEST(GuestWriterRoom, IsAlsoLimitedByTheRateLimiter) {
               SampleToInsertRatio{.samples_per_insert = 1.0, .min_size = 10, .error_buffer = 20.0}},
       {.ring_steps = 8});
   Writer writer = line.guest.writer({.timeout = 30ms});
-  std::uint64_t taken = 0;
+  std::uint64_t appended = 0;
   std::uint64_t committed = 0;
   while (committed < 30) {  // Before that, a commit may time out because the host is slow.
-    while (line.append(writer, taken) == CommitStatus::Committed) {
-      ++taken;
+    while (line.append(writer, appended) == CommitStatus::Committed) {
+      ++appended;
     }
     committed = line.replay.stats().committed_steps;
   }
-  EXPECT_LE(taken, committed + 8);
+  EXPECT_LE(appended, committed + 8);
   EXPECT_EQ(line.replay.stats().writers_for_limiter.timeouts, 0U)
       << "a guest's wait is not counted";
   writer.set_timeout(kNoTimeout);
@@ -231,7 +231,7 @@ TEST(GuestWriterRoom, IsAlsoLimitedByTheRateLimiter) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(sampler.sample(10));
     for (int k = 0; k < 10; ++k) {
-      ASSERT_EQ(line.append(writer, taken++), CommitStatus::Committed);
+      ASSERT_EQ(line.append(writer, appended++), CommitStatus::Committed);
     }
   }
 }
@@ -240,17 +240,17 @@ TEST(GuestWriterRoom, MayBeAskedForManyTimesWhileNoThreadServes) {
   SharedNumberedBuffer line(SmallOptions{.capacity_steps = 1'000}, {.ring_steps = 8});
   std::optional<Writer> writer = line.guest.writer({.timeout = 50us});
   line.hosted.thread = {};
-  std::uint64_t taken = line.append_until_held(*writer);
+  std::uint64_t appended = line.append_until_held(*writer);
   for (int i = 0; i < 1'000; ++i) {
-    ASSERT_EQ(line.append(*writer, taken), CommitStatus::TimedOut);
+    ASSERT_EQ(line.append(*writer, appended), CommitStatus::TimedOut);
   }
   line.hosted.serve();
   writer->set_timeout(kNoTimeout);
-  EXPECT_EQ(line.append(*writer, taken), CommitStatus::Committed);
+  EXPECT_EQ(line.append(*writer, appended), CommitStatus::Committed);
   line.hosted.thread = {};
   writer->set_timeout(50us);
   for (int i = 0; i < 1'000; ++i) {
-    (void)line.append(*writer, ++taken);
+    (void)line.append(*writer, ++appended);
   }
   writer.reset();
   line.hosted.serve();

@@ -252,7 +252,7 @@ TEST(HostileMemory, OverwrittenAtRandomHarmsNoOtherGuest) {
         // Overwrites the batch's memory while the host draws the next batch into it.
         const auto keys = result->keys();
         auto* const memory = reinterpret_cast<std::byte*>(const_cast<ItemKey*>(keys.data()));
-        const std::jthread other([&](const std::stop_token& stop) {
+        const std::jthread scribbler([&](const std::stop_token& stop) {
           Rng random(round);
           while (!stop.stop_requested()) {
             scribble(memory, keys.size_bytes(), random);

@@ -96,22 +96,22 @@ class MemoryDirectory final : public Directory {
 
   int open(const std::string& name, std::unique_ptr<File>& file) override {
     const std::lock_guard lock(system_.mutex_);
-    const auto found = system_.files_.find(name);
-    if (found == system_.files_.end()) {
+    const auto named = system_.files_.find(name);
+    if (named == system_.files_.end()) {
       return -ENOENT;
     }
-    file = std::make_unique<MemoryFile>(system_, found->second);
+    file = std::make_unique<MemoryFile>(system_, named->second);
     return 0;
   }
 
   int rename(const std::string& from, const std::string& to) override {
     const std::lock_guard lock(system_.mutex_);
-    const auto found = system_.files_.find(from);
-    if (found == system_.files_.end()) {
+    const auto named = system_.files_.find(from);
+    if (named == system_.files_.end()) {
       return -ENOENT;
     }
-    const auto contents = found->second;
-    system_.files_.erase(found);
+    const auto contents = named->second;
+    system_.files_.erase(named);
     system_.files_[to] = contents;
     system_.record_operation({Operation::Kind::Rename, contents->number, from, to, 0, {}});
     return 0;
@@ -119,12 +119,12 @@ class MemoryDirectory final : public Directory {
 
   int remove(const std::string& name) override {
     const std::lock_guard lock(system_.mutex_);
-    const auto found = system_.files_.find(name);
-    if (found == system_.files_.end()) {
+    const auto named = system_.files_.find(name);
+    if (named == system_.files_.end()) {
       return -ENOENT;
     }
-    system_.record_operation({Operation::Kind::Remove, found->second->number, name, {}, 0, {}});
-    system_.files_.erase(found);
+    system_.record_operation({Operation::Kind::Remove, named->second->number, name, {}, 0, {}});
+    system_.files_.erase(named);
     return 0;
   }
 

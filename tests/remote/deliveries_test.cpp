@@ -195,15 +195,16 @@ TEST(Deliveries, DoNotWaitForAnotherCallThatTheLimiterHolds) {
   Writer writer = packer.writer();
   line.append_many(writer, 0, 200);
   const Blob steps = packer.take();
-  const std::vector<ShipmentOf> one{{packer.writer_id(), steps.bytes()}};
+  const std::vector<ShipmentOf> shipments{{packer.writer_id(), steps.bytes()}};
   const auto deliver = [&](std::uint64_t process, std::span<const ShipmentOf> all,
                            std::chrono::nanoseconds timeout) {
     return outcomes_of(shard.append_all(shipments_of(process, 0, all).bytes(), timeout).bytes());
   };
-  std::jthread waiting([&] { EXPECT_EQ(deliver(1, one, kNoTimeout).at(0).kind, Kind::Closed); });
+  std::jthread waiting(
+      [&] { EXPECT_EQ(deliver(1, shipments, kNoTimeout).at(0).kind, Kind::Closed); });
   yield_while([&] { return line.replay.stats().writers_for_limiter.waiting_now == 0; });
   EXPECT_TRUE(deliver(2, {}, 0ns).empty());
-  EXPECT_EQ(deliver(1, one, 0ns).at(0).kind, Kind::TimedOut);
+  EXPECT_EQ(deliver(1, shipments, 0ns).at(0).kind, Kind::TimedOut);
   line.replay.close();
 }
 
@@ -235,16 +236,18 @@ TEST_F(Delivered, AShipmentUnderTheIdOfAnotherWriterIsRefused) {
 
 TEST_F(Delivered, ShipmentsForAnotherIncarnationAreAllRefused) {
   const Blob a = remotes[0]->ship(0, 5);
-  const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}};
+  const std::vector<ShipmentOf> shipments{{remotes[0]->packer.writer_id(), a.bytes()}};
   for (const std::uint64_t incarnation : {4U, 6U}) {
-    const Blob answer = shard.append_all(shipments_of(kProcess, incarnation, one).bytes());
+    const Blob answer = shard.append_all(shipments_of(kProcess, incarnation, shipments).bytes());
     EXPECT_FALSE(state_of(answer.bytes()).done);
     EXPECT_THROW((void)outcomes_of(answer.bytes()), std::invalid_argument);
   }
   EXPECT_EQ(committed(), 0U);
-  EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).done);
+  EXPECT_TRUE(
+      state_of(shard.append_all(shipments_of(kProcess, 5, shipments).bytes()).bytes()).done);
   line.replay.close();
-  EXPECT_TRUE(state_of(shard.append_all(shipments_of(kProcess, 5, one).bytes()).bytes()).closed);
+  EXPECT_TRUE(
+      state_of(shard.append_all(shipments_of(kProcess, 5, shipments).bytes()).bytes()).closed);
 }
 
 TEST_F(Delivered, IncarnationZeroIsRefusedBecauseItMeansAnyIncarnation) {
@@ -253,8 +256,8 @@ TEST_F(Delivered, IncarnationZeroIsRefusedBecauseItMeansAnyIncarnation) {
 
 TEST_F(Delivered, DamagedCallsChangeNothing) {
   const Blob a = remotes[0]->ship(0, 5);
-  const std::vector<ShipmentOf> one{{remotes[0]->packer.writer_id(), a.bytes()}, {9, {}}};
-  const Bytes call = copy_of(shipments_of(kProcess, 0, one));
+  const std::vector<ShipmentOf> shipments{{remotes[0]->packer.writer_id(), a.bytes()}, {9, {}}};
+  const Bytes call = copy_of(shipments_of(kProcess, 0, shipments));
   for (std::size_t at = 0; at < call.size(); ++at) {
     Bytes damaged = call;
     damaged[at] ^= std::byte{1};

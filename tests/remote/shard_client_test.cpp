@@ -226,12 +226,13 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndSendsThemToALoadedOne) {
   shards.exchange_with_all();
   const auto keys = shards.lines[0]->keys();
   const std::vector<ItemKey> key{keys.begin()->second};
-  const std::vector<std::uint32_t> of{0};
+  const std::vector<std::uint32_t> shard_numbers{0};
   const std::vector<float> priority{3.0F};
   const std::vector<std::uint64_t> before{shards.shards[0]->incarnation()};
-  const auto update = [&] { return shards.client->update(key, of, before, priority); };
+  const auto update = [&] { return shards.client->update(key, shard_numbers, before, priority); };
   for (const float bad : {-1.0F, std::numeric_limits<float>::infinity()}) {
-    EXPECT_THROW(shards.client->update(key, of, before, {&bad, 1}), std::invalid_argument);
+    EXPECT_THROW(shards.client->update(key, shard_numbers, before, {&bad, 1}),
+                 std::invalid_argument);
   }
   EXPECT_EQ(update(), 0U);
   shards.client->lose(0);
@@ -285,10 +286,10 @@ TEST(ShardClient, CountsUpdatesUnderWayToALostShardAsStale) {
   std::vector<ItemKey> key_list;
   std::ranges::transform(keys, std::back_inserter(key_list),
                          [](const auto& numbered) { return numbered.second; });
-  const std::vector<std::uint32_t> of(3, 0U);
+  const std::vector<std::uint32_t> shard_numbers(3, 0U);
   const std::vector<std::uint64_t> incarnations(3, shards.shards[0]->incarnation());
   const std::vector<float> priorities(3, 2.0F);
-  EXPECT_EQ(shards.client->update(key_list, of, incarnations, priorities), 0U);
+  EXPECT_EQ(shards.client->update(key_list, shard_numbers, incarnations, priorities), 0U);
   (void)shards.client->request(0);
   (void)shards.client->request(0);  // This request has no draws.
   EXPECT_EQ(shards.client->stale_updates(), 0U);
