@@ -115,6 +115,8 @@ def beside_bars(page):
             us = float(value.replace(",", "")) * {"us": US, "ms": MS}[unit] / US
             package = name.split(",")[0]
             fastest[package] = min(us, fastest.get(package, us))
+    names = sorted(fastest, key=fastest.get)
+    lines = "\n".join(f'"{name}" {fastest[name]:.0f} {name != "reprise":d}' for name in names)
     return (
         f"$bars << END\n{lines}\nEND\nset title '512 of a million items drawn by priority "
         "and updated, microseconds'\nunset key\n"

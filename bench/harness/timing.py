@@ -31,6 +31,7 @@ def medians(ways, repetitions):
     for _ in range(repetitions):
         for name, way in ways.items():
             figures[name].append(way())
+    return {name: statistics.median(each) for name, each in figures.items()}
 
 
 def ns_per_call(call, seconds):

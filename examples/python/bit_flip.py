@@ -85,10 +85,10 @@ def episodes(agent, count, explore, random):
         flipped = np.arange(count), actions[:, step]
         bits[:, step + 1] = bits[:, step]
         bits[:, step + 1][flipped] = 1 - bits[:, step][flipped]
-        at_goal = (bits[:, 1:] == goals[:, None]).all(2)
-        reached = at_goal.any(1)
-        lengths = np.where(reached, at_goal.argmax(1) + 1, n)
-        return bits, goals, actions, lengths, reached
+    at_goal = (bits[:, 1:] == goals[:, None]).all(2)
+    reached = at_goal.any(1)
+    lengths = np.where(reached, at_goal.argmax(1) + 1, n)
+    return bits, goals, actions, lengths, reached
 
 
 def train(bits, with_hindsight, seed):
