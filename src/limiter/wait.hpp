@@ -17,6 +17,9 @@
 
 namespace reprise::limiter {
 
+/// Why a wait ended without success. Its numbers are indices of tables of answers.
+enum class WaitEnd : std::uint8_t { TimedOut, Stopped, Closed };
+
 /// Counts the waits of one kind. Any thread. Relaxed throughout, because no other data depends on
 /// these statistics.
 class WaitMeter {
@@ -27,17 +30,15 @@ class WaitMeter {
     }
     waiting_.fetch_add(1, std::memory_order_relaxed);
   }
-  void end(std::chrono::nanoseconds waited, bool timed_out, bool stopped) noexcept {
+  /// `why`: none if the thread found what it waited for.
+  void end(std::chrono::nanoseconds waited, std::optional<WaitEnd> why) noexcept {
     const auto nanoseconds = static_cast<std::uint64_t>(waited.count());
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     waits_.fetch_add(1, std::memory_order_relaxed);
-    timeouts_.fetch_add(timed_out ? 1 : 0, std::memory_order_relaxed);
-    stops_.fetch_add(stopped ? 1 : 0, std::memory_order_relaxed);
+    timeouts_.fetch_add(why == WaitEnd::TimedOut ? 1 : 0, std::memory_order_relaxed);
+    stops_.fetch_add(why == WaitEnd::Stopped ? 1 : 0, std::memory_order_relaxed);
     total_.fetch_add(nanoseconds, std::memory_order_relaxed);
-    std::uint64_t longest = longest_.load(std::memory_order_relaxed);
-    while (longest < nanoseconds &&
-           !longest_.compare_exchange_weak(longest, nanoseconds, std::memory_order_relaxed)) {
-    }
+    raise_longest(nanoseconds);
   }
 
   /// A snapshot; it may lag behind waits that are under way.
@@ -62,6 +63,13 @@ class WaitMeter {
   }
 
  private:
+  void raise_longest(std::uint64_t nanoseconds) noexcept {
+    std::uint64_t longest = longest_.load(std::memory_order_relaxed);
+    while (longest < nanoseconds &&
+           !longest_.compare_exchange_weak(longest, nanoseconds, std::memory_order_relaxed)) {
+    }
+  }
+
   std::atomic<std::uint64_t> waits_{0};
   std::atomic<std::uint64_t> timeouts_{0};
   std::atomic<std::uint64_t> stops_{0};
@@ -71,9 +79,6 @@ class WaitMeter {
   std::atomic<std::uint64_t> total_{0};    ///< Nanoseconds.
   std::atomic<std::uint64_t> longest_{0};  ///< Nanoseconds.
 };
-
-/// Why a wait ended without success. Its numbers are indices of tables of answers.
-enum class WaitEnd : std::uint8_t { TimedOut, Stopped, Closed };
 
 /// The conditions that end the waits of one call. The constructor reads no clock: the timeout
 /// begins with the first wait of the call and is shared by all its waits.
@@ -121,7 +126,7 @@ class Wait {
   }
   ~Wait() {
     if (meter_ != nullptr) {
-      meter_->end(waited(), end_ == WaitEnd::TimedOut, end_ == WaitEnd::Stopped);
+      meter_->end(waited(), end_);
     }
   }
   Wait(const Wait&) = delete;

@@ -76,6 +76,37 @@ ssize_t send_with(int socket, std::span<iovec> parts, int file) noexcept {
   return ::sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
+/// What is left of these bytes without the first ones.
+std::span<iovec> without_front(std::span<iovec> parts, std::size_t bytes) noexcept {
+  while (!parts.empty() && bytes >= parts.front().iov_len) {
+    bytes -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (!parts.empty()) {
+    iovec& part = parts.front();
+    part = {static_cast<std::byte*>(part.iov_base) + bytes, part.iov_len - bytes};
+  }
+  return parts;
+}
+
+/// Takes the files that came with these bytes.
+void take_files(msghdr& message, std::deque<Descriptor>& files) {
+  for (cmsghdr* with = CMSG_FIRSTHDR(&message); with != nullptr;
+       with = CMSG_NXTHDR(&message, with)) {
+    if (with->cmsg_level != SOL_SOCKET || with->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= with->cmsg_len; at += sizeof(int)) {
+      int file = -1;
+      std::memcpy(&file, reinterpret_cast<const std::byte*>(with) + at, sizeof(int));
+      files.emplace_back(file);
+    }
+  }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    files.emplace_back();  // The file is lost, but no bytes are: its message comes without it.
+  }
+}
+
 /// Waits for these events of a socket, or until `other`, if it is not -1, can be read. Returns
 /// false after the timeout.
 bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int other = -1) noexcept {
@@ -83,6 +114,16 @@ bool wait_for(int socket, short events, std::chrono::nanoseconds timeout, int ot
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec most{seconds.count(), (timeout - seconds).count()};
   return ::ppoll(both.data(), both.size(), &most, nullptr) > 0;
+}
+
+/// Throws if the listener at the other end is another user's: once a host is gone, any user may
+/// take its address.
+void check_user(int socket) {
+  const std::int64_t user = peer_of(socket).user;
+  if (user != static_cast<std::int64_t>(::geteuid())) {
+    base::refuse<std::runtime_error>(base::Call{"attach"}, "this process is of user ", ::geteuid(),
+                                     ", the host of user ", user, "; allowed: the same user");
+  }
 }
 
 }  // namespace
@@ -172,15 +213,7 @@ bool Channel::send(MessageKind kind, Bytes bytes, int file, limiter::Wait* wait)
       return false;
     }
     file = -1;
-    auto left = static_cast<std::size_t>(sent);
-    while (!left_parts.empty() && left >= left_parts.front().iov_len) {
-      left -= left_parts.front().iov_len;
-      left_parts = left_parts.subspan(1);
-    }
-    if (!left_parts.empty()) {
-      iovec& part = left_parts.front();
-      part = {static_cast<std::byte*>(part.iov_base) + left, part.iov_len - left};
-    }
+    left_parts = without_front(left_parts, static_cast<std::size_t>(sent));
   }
   return true;
 }
@@ -209,19 +242,7 @@ bool Channel::receive() {
       }
       return !ended && (errno == EAGAIN || errno == EWOULDBLOCK);
     }
-    for (cmsghdr* with = CMSG_FIRSTHDR(&message); with != nullptr;
-         with = CMSG_NXTHDR(&message, with)) {
-      if (with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
-        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= with->cmsg_len; at += sizeof(int)) {
-          int file = -1;
-          std::memcpy(&file, reinterpret_cast<const std::byte*>(with) + at, sizeof(int));
-          files_.emplace_back(file);
-        }
-      }
-    }
-    if ((message.msg_flags & MSG_CTRUNC) != 0) {
-      files_.emplace_back();  // The file is lost, but no bytes are: its message comes without it.
-    }
+    take_files(message, files_);
     if (got == 0) {
       return false;
     }
@@ -305,27 +326,23 @@ Peer peer_of(int socket) noexcept {
   return {who.pid, static_cast<std::int64_t>(who.uid)};
 }
 
-Descriptor connect(const std::string& address, limiter::Wait& wait, bool wait_for_listener) {
+Descriptor connect(const std::string& address, limiter::Wait& wait, IfAbsent if_absent) {
+  constexpr const char* kWhat = "attaching to a buffer at";
   const Address at = address_of(address);
   for (;;) {
     Descriptor made = make_socket();
     if (::connect(made.number(), reinterpret_cast<const sockaddr*>(&at.name), at.bytes) == 0) {
-      const std::int64_t user = peer_of(made.number()).user;
-      // Once a host is gone, any user may take its address.
-      if (user != static_cast<std::int64_t>(::geteuid())) {
-        base::refuse<std::runtime_error>(base::Call{"attach"}, "this process is of user ",
-                                         ::geteuid(), ", the host of user ", user,
-                                         "; allowed: the same user");
-      }
+      check_user(made.number());
       return made;
     }
     const int error = errno;
     const bool absent = error == ECONNREFUSED || error == ENOENT;
-    const bool waits = (absent && wait_for_listener) || error == EAGAIN || error == EINTR;
-    const auto end = waits ? wait.over() : limiter::WaitEnd::TimedOut;
-    if (end) {
-      fail(*end == limiter::WaitEnd::Stopped ? ECANCELED : error, address,
-           "attaching to a buffer at");
+    const bool busy = error == EAGAIN || error == EINTR;
+    if (!busy && !(absent && if_absent == IfAbsent::Wait)) {
+      fail(error, address, kWhat);
+    }
+    if (const auto end = wait.over()) {
+      fail(end == limiter::WaitEnd::Stopped ? ECANCELED : error, address, kWhat);
     }
     wait.pause(std::chrono::milliseconds(5));
   }

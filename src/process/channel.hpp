@@ -150,10 +150,12 @@ struct Peer {
 };
 [[nodiscard]] Peer peer_of(int socket) noexcept;
 
-/// Returns a socket connected to the listener at an address. Waits until the listener has room, and
-/// with `wait_for_listener` also until there is one. Throws `std::system_error`, which names the
-/// address, if it cannot connect, and `std::runtime_error` if the listener is another user's.
+/// What `connect` does while there is no listener.
+enum class IfAbsent : std::uint8_t { Fail, Wait };
+/// Returns a socket connected to the listener at an address. Waits until the listener has room.
+/// Throws `std::system_error`, which names the address, if it cannot connect, and
+/// `std::runtime_error` if the listener is another user's.
 [[nodiscard]] Descriptor connect(const std::string& address, limiter::Wait& wait,
-                                 bool wait_for_listener);
+                                 IfAbsent if_absent);
 
 }  // namespace reprise::process

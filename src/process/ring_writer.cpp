@@ -22,6 +22,41 @@ std::int64_t coarse_now() noexcept {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+/// The reason that a refusal gives.
+std::string sentence_of(const Message& refusal) {
+  return {reinterpret_cast<const char*>(refusal.bytes.data()), refusal.bytes.size()};
+}
+
+/// Takes the host's answer to a greeting. Throws unless the host takes this process.
+void take_welcome(Connection& made, Message& answer, const Hello& hello,
+                  const std::string& address) {
+  if (answer.kind == MessageKind::Refused) {
+    base::refuse<std::runtime_error>(base::Call{"attach"}, sentence_of(answer));
+  }
+  if (answer.kind == MessageKind::Failed) {
+    rethrow(answer.bytes);
+  }
+  const Greeting own;
+  const auto greeting = value_of<Greeting>(answer.bytes);
+  const auto welcome = value_of<Welcome>(answer.bytes);
+  const bool greets =
+      answer.kind == MessageKind::Welcome && greeting && greeting->magic == own.magic;
+  if (greets && greeting->version != own.version) {
+    base::refuse<std::runtime_error>(base::Call{"attach"}, "the host has reprise ",
+                                     greeting->text(), ", this process ", own.text(),
+                                     "; allowed: the same version");
+  }
+  base::require(greets && welcome, base::Call{"attach"}, "what listens at '", address,
+                "' is no host");
+  made.welcome = *welcome;
+  const Description described = description_of(std::span(answer.bytes).subspan(sizeof(Welcome)));
+  made.outline = std::make_shared<const buffer::Outline>(described.schema, described.options);
+  if (hello.purpose == Purpose::Writer) {
+    const RingLayout layout(made.outline->format, hello.environments, welcome->ring_rows);
+    made.memory = Region::map(std::move(answer.file), layout.bytes());
+  }
+}
+
 }  // namespace
 
 bool Connection::send(MessageKind kind, Bytes bytes, limiter::Wait& wait) noexcept {
@@ -41,7 +76,7 @@ void Connection::drain_messages() {
   receive();
   while (const std::optional<Message> message = channel.next()) {
     if (message->kind == MessageKind::Refused) {
-      refusal.assign(reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size());
+      refusal = sentence_of(*message);
     }
   }
 }
@@ -59,40 +94,13 @@ std::unique_ptr<Connection> open_connection(const std::string& address, const He
   HostWait host(guest != nullptr ? *guest : opened->life, options);
   opened->attach_options = options;
   opened->attach_options.timeout = Connection::kReplyTimeout;
-  opened->channel = Channel(connect(address, host.wait, guest == nullptr));
+  opened->channel =
+      Channel(connect(address, host.wait, guest == nullptr ? IfAbsent::Wait : IfAbsent::Fail));
   opened->send(MessageKind::Hello, bytes_of(hello), host.wait);
   for (;;) {
     opened->receive();
     if (std::optional<Message> answer = opened->channel.next()) {
-      const std::string_view said(reinterpret_cast<const char*>(answer->bytes.data()),
-                                  answer->bytes.size());
-      if (answer->kind == MessageKind::Refused) {
-        base::refuse<std::runtime_error>(base::Call{"attach"}, std::string(said));
-      }
-      if (answer->kind == MessageKind::Failed) {
-        rethrow(answer->bytes);
-      }
-      const Greeting own;
-      const auto greeting = value_of<Greeting>(answer->bytes);
-      const auto welcome = value_of<Welcome>(answer->bytes);
-      const bool greets =
-          answer->kind == MessageKind::Welcome && greeting && greeting->magic == own.magic;
-      if (greets && greeting->version != own.version) {
-        base::refuse<std::runtime_error>(base::Call{"attach"}, "the host has reprise ",
-                                         greeting->text(), ", this process ", own.text(),
-                                         "; allowed: the same version");
-      }
-      base::require(greets && welcome, base::Call{"attach"}, "what listens at '", address,
-                    "' is no host");
-      opened->welcome = *welcome;
-      const Description described =
-          description_of(std::span(answer->bytes).subspan(sizeof(Welcome)));
-      opened->outline =
-          std::make_shared<const buffer::Outline>(described.schema, described.options);
-      if (hello.purpose == Purpose::Writer) {
-        const RingLayout layout(opened->outline->format, hello.environments, welcome->ring_rows);
-        opened->memory = Region::map(std::move(answer->file), layout.bytes());
-      }
+      take_welcome(*opened, *answer, hello, address);
       return opened;
     }
     if (opened->life.closed()) {

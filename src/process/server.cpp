@@ -94,35 +94,11 @@ void Server::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     core_->life().check_not_forked();
     if (core_->closed()) {
-      // Ends all connections, which guests notice at once, and lets no process attach any more.
-      spare_ = Descriptor();  // `hang_up` needs a free descriptor.
-      listener_.hang_up();
-      std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
-      guests_.clear();
-      count();
+      end_connections();
       return;
     }
     wait(pause);
-    bool heard = false;
-    Session::Progress most = Session::Progress::Nothing;
-    std::size_t at = 1;
-    for (const auto& owner : guests_) {
-      Guest& guest = *owner;
-      if (guest.connected) {
-        int events = polled_[at++].revents;
-        if (guest.channel.process() >= 0) {
-          events |= polled_[at++].revents;
-        }
-        heard = (events != 0 && receive(guest)) || heard;
-      }
-      most = std::max(most, serve(guest));
-      if (guest.channel.broken()) {
-        on_disconnect(guest);
-      }
-    }
-    std::erase_if(guests_, [](const auto& guest) {
-      return !guest->connected && (!guest->session || guest->session->finished());
-    });
+    auto [heard, most] = serve_guests();
     if (full_ || (polled_.front().revents & POLLIN) != 0) {
       accept();
       heard = heard || !full_;
@@ -138,17 +114,49 @@ void Server::run(const std::stop_token& stop) {
       pause = std::clamp(2 * pause, kShortest, kLongest);
     }
   }
-  take_remaining_steps(/*only_gone_guests=*/false);
+  take_remaining_steps(Guests::All);
 }
 
-/// Takes the steps that guests have published, as far as there is room: at the end of `run` those
-/// of all guests. With `only_gone_guests` it takes those of guests that have left, so that their
-/// sessions end and a new writer finds a place.
-void Server::take_remaining_steps(bool only_gone_guests) {
+/// Ends all connections, which guests notice at once, and lets no process attach any more.
+void Server::end_connections() {
+  spare_ = Descriptor();  // `hang_up` needs a free descriptor.
+  listener_.hang_up();
+  std::ranges::for_each(guests_, [](const auto& guest) { guest->channel.hang_up(); });
+  guests_.clear();
+  count();
+}
+
+/// Receives and serves, as `wait` has found, and forgets guests that are gone.
+Server::Served Server::serve_guests() {
+  Served served;
+  std::size_t at = 1;
+  for (const auto& owner : guests_) {
+    Guest& guest = *owner;
+    if (guest.connected) {
+      int events = polled_[at++].revents;
+      if (guest.channel.process() >= 0) {
+        events |= polled_[at++].revents;
+      }
+      served.heard = (events != 0 && receive(guest)) || served.heard;
+    }
+    served.most = std::max(served.most, serve(guest));
+    if (guest.channel.broken()) {
+      on_disconnect(guest);
+    }
+  }
+  std::erase_if(guests_, [](const auto& guest) {
+    return !guest->connected && (!guest->session || guest->session->finished());
+  });
+  return served;
+}
+
+/// Takes the steps that guests have published, as far as there is room: of all guests at the end of
+/// `run`, or of those that have left, so that their sessions end and a new writer finds a place.
+void Server::take_remaining_steps(Guests of) {
   const base::Clock::time_point until =
-      base::Clock::now() + (only_gone_guests ? kWaitForPlaces : kLastWait);
+      base::Clock::now() + (of == Guests::Gone ? kWaitForPlaces : kLastWait);
   for (const auto& guest : guests_) {
-    if (!guest->session || (only_gone_guests && guest->connected)) {
+    if (!guest->session || (of == Guests::Gone && guest->connected)) {
       continue;
     }
     // A step that finds no room here is not tried again. So the session waits a little for a chunk:
@@ -161,7 +169,7 @@ void Server::take_remaining_steps(bool only_gone_guests) {
     }
     if (guest->session) {
       guest->session->set_wait_deadline(base::Clock::time_point::min());
-      if (only_gone_guests && guest->session->finished()) {
+      if (of == Guests::Gone && guest->session->finished()) {
         guest->session.reset();
       }
     }
@@ -286,7 +294,7 @@ std::unique_ptr<Session> Server::open(const Hello& hello, Welcome& welcome, int&
                   "a guest wants ", environments, " writers; allowed: 1 to max_writers, which is ",
                   core_->options().max_writers);
     if (core_->slots().alive() + environments > core_->options().max_writers) {
-      take_remaining_steps(/*only_gone_guests=*/true);
+      take_remaining_steps(Guests::Gone);
     }
     auto session = std::make_unique<WriterSession>(
         core_, environments,

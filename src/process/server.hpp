@@ -39,7 +39,18 @@ class Server {
     bool closed_by_guest = false;  ///< Whether the guest closed the connection by itself.
   };
 
+  /// What `serve_guests` has done: whether any guest sent messages, and the most that a session
+  /// did.
+  struct Served {
+    bool heard = false;
+    Session::Progress most = Session::Progress::Nothing;
+  };
+  /// Guests by whether they are connected.
+  enum class Guests : std::uint8_t { All, Gone };
+
   void wait(std::chrono::nanoseconds timeout);
+  [[nodiscard]] Served serve_guests();
+  void end_connections();
   void accept();
   /// Handles a guest's messages. Returns whether messages came or the guest is gone.
   bool receive(Guest& guest);
@@ -48,7 +59,7 @@ class Server {
   [[nodiscard]] std::unique_ptr<Session> open(const Hello& hello, Welcome& welcome, int& memory);
   [[nodiscard]] Session::Progress serve(Guest& guest);
   void on_disconnect(Guest& guest) noexcept;
-  void take_remaining_steps(bool only_gone_guests);
+  void take_remaining_steps(Guests of);
   void count();
 
   const std::shared_ptr<buffer::BufferCore> core_;

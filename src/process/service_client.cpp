@@ -46,7 +46,7 @@ namespace {
 Channel connected(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::nanoseconds(0)});
-  return Channel(process::connect(address, host.wait, /*wait_for_listener=*/false));
+  return Channel(process::connect(address, host.wait, process::IfAbsent::Fail));
 }
 
 }  // namespace

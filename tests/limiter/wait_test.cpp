@@ -14,8 +14,8 @@ TEST(WaitMeter, TellsHowLongTheLongestPresentWaitHasLasted) {
   meter.begin(now);
   EXPECT_EQ(meter.stats().waiting_now, 2U);
   EXPECT_GE(meter.stats().waiting_for, 1h);
-  meter.end(2h, /*timed_out=*/false, /*stopped=*/false);
-  meter.end(1h, /*timed_out=*/true, /*stopped=*/false);
+  meter.end(2h, std::nullopt);
+  meter.end(1h, WaitEnd::TimedOut);
   const WaitStats stats = meter.stats();
   EXPECT_EQ(stats.waiting_now, 0U);
   EXPECT_EQ(stats.waiting_for, 0ns);

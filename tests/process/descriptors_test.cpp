@@ -151,9 +151,9 @@ TEST(ChannelWithoutDescriptors, LosesTheFileOfAMessageAndNothingElse) {
   }
   from.send(MessageKind::Sampled, {}, memory.file());
   EXPECT_TRUE(to.receive());
-  expect(MessageKind::Stats, false);
-  expect(MessageKind::Sampled, false);
-  expect(MessageKind::Sampled, true);
+  expect(MessageKind::Stats, /*file=*/false);
+  expect(MessageKind::Sampled, /*file=*/false);
+  expect(MessageKind::Sampled, /*file=*/true);
 }
 
 /// A guest receives many answers with files at once if it gave up the draws before.

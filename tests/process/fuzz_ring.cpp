@@ -105,7 +105,7 @@ class Guests {
   /// Lets the writer's guest leave, and serves until the host has taken its steps.
   ~Guests() {
     if (writer_) {
-      writer_->guest_left(true);
+      writer_->guest_left(/*died=*/true);
       for (int i = 0; i < 100 && !writer_->finished(); ++i) {
         serve(nullptr);
         if (!writer_) {
@@ -177,7 +177,7 @@ class Guests {
       try {
         static_cast<void>(writer_->serve(channel));
       } catch (const std::exception&) {
-        writer_->guest_left(true);
+        writer_->guest_left(/*died=*/true);
         writer_.reset();
       }
     }

@@ -194,48 +194,98 @@ TEST(HostileRing, IsNotReadBeyondTheRowsPublishedWhenTheGuestLeft) {
   EXPECT_EQ(world.replay.stats().dead_guest_steps, 0U);
 }
 
+/// Overwrites one word of the memory.
+void scribble(std::byte* memory, std::size_t bytes, Rng& rng) {
+  auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(memory);
+  words[rng.below(bytes / sizeof(std::uint64_t))] = rng.one_in(2) ? rng.next() : rng.below(20);
+}
+
+/// A writer that publishes rows which may be anything.
+class ScribblingWriter {
+ public:
+  static constexpr std::size_t kEnvironments = 3;
+
+  ScribblingWriter(const std::string& address, Rng& rng)
+      : writer_(address, kEnvironments), rng_(rng) {}
+
+  /// Writes until the host ends the connection, or for a while.
+  void run() {
+    for (int i = 0; i < 3'000 && (i % 64 != 0 || !writer_.is_disconnected()); ++i) {
+      const std::size_t e = rng_.below(kEnvironments);
+      switch (rng_.below(8)) {
+        case 0:
+          scribble(writer_.memory, writer_.layout.bytes(), rng_);
+          break;
+        case 1:
+          write_priority(e);
+          break;
+        case 2:
+          published_[e] += rng_.one_in(50) ? rng_.below(40) : 0;
+          writer_.words(e).publish(published_[e]);
+          break;
+        default:
+          write_header(e);
+          published_[e] += published_[e] < writer_.words(e).consumed() + 14 ? 1U : 0U;
+          writer_.words(e).publish(published_[e]);
+      }
+    }
+  }
+
+ private:
+  void write_priority(std::size_t e) {
+    const float priority =
+        rng_.one_in(2) ? static_cast<float>(rng_.unit()) : std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(writer_.layout.priorities(writer_.row(rng_.below(16), e)), &priority, 4);
+  }
+  void write_header(std::size_t e) {
+    writer_.header(rng_.below(16),
+                   {.kind = rng_.one_in(6) ? StepHeader::Kind::Cut : StepHeader::Kind::Step,
+                    .end = static_cast<std::uint8_t>(rng_.below(20) == 0 ? rng_.below(4) : 0),
+                    .first = static_cast<std::uint8_t>(rng_.below(3)),
+                    .priorities = static_cast<std::uint32_t>(rng_.one_in(9) ? rng_.below(3) : 0)},
+                   e);
+  }
+
+  RawWriter writer_;
+  Rng& rng_;
+  std::array<std::uint64_t, kEnvironments> published_{};
+};
+
+/// Draws a batch, and overwrites its memory while the host draws the next one into it. Then updates
+/// priorities under what are keys no more.
+void draw_and_scribble(GuestSampler& sampler, Rng& rng, std::uint64_t seed) {
+  constexpr std::size_t kItems = 200;
+  const SampleResult result = sampler.sample(
+      kItems, {.draws = rng.one_in(2) ? Draws::Epoch : Draws::Stratified, .timeout = 20ms});
+  if (!result) {
+    return;
+  }
+  const auto keys = result->keys();
+  auto* const memory = reinterpret_cast<std::byte*>(const_cast<ItemKey*>(keys.data()));
+  const std::jthread scribbler([&](const std::stop_token& stop) {
+    Rng random(seed);
+    while (!stop.stop_requested()) {
+      scribble(memory, keys.size_bytes(), random);
+    }
+  });
+  (void)sampler.sample(kItems, {.draws = Draws::Epoch, .timeout = 20ms});
+  const std::vector<float> priorities(kItems, 1.0F);
+  try {
+    (void)sampler.update_priorities(std::span(reinterpret_cast<const ItemKey*>(memory), kItems),
+                                    priorities);
+  } catch (const std::invalid_argument&) {  // The keys are invalid for this buffer.
+  }
+}
+
 /// Guests in other processes overwrite random words of the memory that they share with the host.
 /// The host and its other guests must not notice.
 TEST(HostileMemory, OverwrittenAtRandomHarmsNoOtherGuest) {
   const std::string address = "@reprise-scribble-" + std::to_string(::getpid());
   const std::size_t rounds = scaled(60, 6);
-  const auto scribble = [](std::byte* memory, std::size_t bytes, Rng& rng) {
-    auto* const words = reinterpret_cast<std::atomic<std::uint64_t>*>(memory);
-    words[rng.below(bytes / sizeof(std::uint64_t))] = rng.one_in(2) ? rng.next() : rng.below(20);
-  };
   Forked writers([&] {
     Rng rng(11);
     for (std::size_t round = 0; round < rounds; ++round) {
-      RawWriter writer(address, 3);
-      std::array<std::uint64_t, 3> published{};
-      for (int i = 0; i < 3'000 && (i % 64 != 0 || !writer.is_disconnected()); ++i) {
-        const std::size_t e = rng.below(3);
-        switch (rng.below(8)) {
-          case 0:
-            scribble(writer.memory, writer.layout.bytes(), rng);
-            break;
-          case 1: {
-            float priority = rng.one_in(2) ? static_cast<float>(rng.unit())
-                                           : std::numeric_limits<float>::quiet_NaN();
-            std::memcpy(writer.layout.priorities(writer.row(rng.below(16), e)), &priority, 4);
-            break;
-          }
-          case 2:
-            published[e] += rng.one_in(50) ? rng.below(40) : 0;
-            writer.words(e).publish(published[e]);
-            break;
-          default:
-            writer.header(
-                rng.below(16),
-                {.kind = rng.one_in(6) ? StepHeader::Kind::Cut : StepHeader::Kind::Step,
-                 .end = static_cast<std::uint8_t>(rng.below(20) == 0 ? rng.below(4) : 0),
-                 .first = static_cast<std::uint8_t>(rng.below(3)),
-                 .priorities = static_cast<std::uint32_t>(rng.one_in(9) ? rng.below(3) : 0)},
-                e);
-            published[e] += published[e] < writer.words(e).consumed() + 14 ? 1U : 0U;
-            writer.words(e).publish(published[e]);
-        }
-      }
+      ScribblingWriter(address, rng).run();
     }
   });
   Forked samplers([&] {
@@ -244,27 +294,7 @@ TEST(HostileMemory, OverwrittenAtRandomHarmsNoOtherGuest) {
       Guest guest = attach(address, {.timeout = 60s});
       GuestSampler sampler = guest.sampler();
       for (int i = 0; i < 20; ++i) {
-        const SampleResult result = sampler.sample(
-            200, {.draws = rng.one_in(2) ? Draws::Epoch : Draws::Stratified, .timeout = 20ms});
-        if (!result) {
-          continue;
-        }
-        // Overwrites the batch's memory while the host draws the next batch into it.
-        const auto keys = result->keys();
-        auto* const memory = reinterpret_cast<std::byte*>(const_cast<ItemKey*>(keys.data()));
-        const std::jthread scribbler([&](const std::stop_token& stop) {
-          Rng random(round);
-          while (!stop.stop_requested()) {
-            scribble(memory, keys.size_bytes(), random);
-          }
-        });
-        (void)sampler.sample(200, {.draws = Draws::Epoch, .timeout = 20ms});
-        const std::vector<float> priorities(200, 1.0F);
-        try {
-          (void)sampler.update_priorities(std::span(reinterpret_cast<const ItemKey*>(memory), 200),
-                                          priorities);
-        } catch (const std::invalid_argument&) {  // The keys are invalid for this buffer.
-        }
+        draw_and_scribble(sampler, rng, round);
       }
     }
   });

@@ -63,31 +63,31 @@ class NamedSteps {
       if (!writer.in_episode() || writer.episode_steps() != 0) {
         writer.begin_episode();
       }
-      write_observation(of, true, writer.now(observation));
+      write_first_observation(of, writer.now(observation));
     }
     writer.now(name) = of.number();
     writer.now(check) = mix(of.number());
-    write_observation(of, false, writer.next(observation));
+    write_observation_after(of, writer.next(observation));
   }
 
   /// Describes what is wrong with an item of a batch; empty if nothing is.
-  [[nodiscard]] std::string error_in(const Batch& batch, std::size_t i) const {
-    const Name of = Name::of(batch.now(name)[i]);
+  [[nodiscard]] std::string error_in(const Batch& batch, std::size_t item) const {
+    const Name of = Name::of(batch.now(name)[item]);
     const auto say = [&](const char* what) {
       return std::string(what) + " in life " + std::to_string(of.life) + ", environment " +
              std::to_string(of.environment) + ", step " + std::to_string(of.step);
     };
-    if (batch.now(check)[i] != mix(of.number())) {
+    if (batch.now(check)[item] != mix(of.number())) {
       return say("a torn row");
     }
     std::uint64_t position = 0;
     while (position < of.step && !begins_episode(of.back(position))) {
       ++position;
     }
-    if (batch.positions()[i] != position) {
+    if (batch.positions()[item] != position) {
       return say("a wrong position");
     }
-    const std::uint32_t length = batch.lengths()[i];
+    const std::uint32_t length = batch.lengths()[item];
     if (length == 0 || length > kNStep) {
       return say("a wrong length");
     }
@@ -98,13 +98,13 @@ class NamedSteps {
       }
     }
     std::array<std::uint64_t, kWords> expected{};
-    begins_episode(of) ? write_observation(of, true, expected)
-                       : write_observation(of.back(1), false, expected);
-    if (!equal(batch.now(observation), i, expected)) {
+    begins_episode(of) ? write_first_observation(of, expected)
+                       : write_observation_after(of.back(1), expected);
+    if (!equal(batch.now(observation), item, expected)) {
       return say("a wrong observation");
     }
-    write_observation(last, false, expected);
-    if (!equal(batch.next(observation), i, expected)) {
+    write_observation_after(last, expected);
+    if (!equal(batch.next(observation), item, expected)) {
       return say("a wrong next observation");
     }
     return {};
@@ -116,10 +116,16 @@ class NamedSteps {
   ScalarColumn<std::uint64_t> check;
 
  private:
-  /// Writes the observation after a step or, if `first`, the first one of the step's episode.
-  static void write_observation(const Name& of, bool first, std::span<std::uint64_t> to) noexcept {
+  /// Writes the observation that follows a step.
+  static void write_observation_after(const Name& of, std::span<std::uint64_t> to) noexcept {
     for (std::size_t w = 0; w < to.size(); ++w) {
-      to[w] = mix(of.number() * 8 + w + (first ? kWords : 0));
+      to[w] = mix(of.number() * 8 + w);
+    }
+  }
+  /// Writes the observation with which the episode of this first step begins.
+  static void write_first_observation(const Name& of, std::span<std::uint64_t> to) noexcept {
+    for (std::size_t w = 0; w < to.size(); ++w) {
+      to[w] = mix(of.number() * 8 + kWords + w);
     }
   }
   static bool equal(std::span<const std::uint64_t> all, std::size_t item,

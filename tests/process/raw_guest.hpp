@@ -45,7 +45,7 @@ class RawWriter {
 inline process::Channel raw_channel(const std::string& address) {
   const base::Life life;
   process::HostWait host(life, {.timeout = std::chrono::seconds(60)});
-  return process::Channel(process::connect(address, host.wait, true));
+  return process::Channel(process::connect(address, host.wait, process::IfAbsent::Wait));
 }
 
 /// Waits for the next message; none if the other end has hung up.
