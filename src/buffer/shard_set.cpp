@@ -181,7 +181,7 @@ bool ShardSet::help_ingest(std::size_t index) noexcept {
   // A thread that holds another shard's lock may get no processor for a while. So that no writer
   // waits for that thread, this shard evicts instead, unless exhausted items have to leave first.
   if (budget_.exceeded()) {
-    help_one(index, [](Lock& shard) { shard->evict(/*others_busy=*/true); });
+    help_one(index, [](Lock& shard) { shard->evict(shard::Others::Busy); });
   }
   return nothing_left;
 }

@@ -400,11 +400,7 @@ std::shared_ptr<buffer::BufferCore> load_snapshot(const Snapshot& snapshot,
   }
   check_ratio(*core, stored, state.decoder);
   set_alphas(*core, stored, state.decoder, directory);
-  std::vector<ShardImage> images;
-  images.reserve(core->shards().size());
-  for (std::size_t s = 0; s < core->shards().size(); ++s) {
-    images.emplace_back(/*chunk_count=*/0, /*rows=*/0, /*selectors=*/0, /*draws_limited=*/false);
-  }
+  std::vector<ShardImage> images(core->shards().size());
   std::uint64_t bytes = 0;
   for (const checkpoint::ChunkEntry& chunk : snapshot.chunks()) {
     bytes += chunk.at.place.raw;

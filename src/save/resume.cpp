@@ -158,8 +158,7 @@ void decide_rest(buffer::BufferCore& core, const HighestPositions& latest, const
       priorities[row] = storage::kStepWithoutItem;
       continue;
     }
-    const ItemHeader header =
-        ItemHeader::make(last.episode, position, length, /*terminated=*/false);
+    const ItemHeader header = ItemHeader::make(last.episode, position, length);
     std::memcpy(store.row(chunk.chunk, row), &header, sizeof(header));
     priorities[row] = storage::kInitialPriority;
     if (numbers != nullptr) {
@@ -268,7 +267,8 @@ void finish(buffer::BufferCore& core, const std::vector<ShardImage>& images,
     core.store().chunk(chunk.chunk).cursor = end;
     if (end > chunk.ingested || closing) {
       storage::publish(core.store().chunk(chunk.chunk).bell, end);
-      core.shards().of_chunk(chunk.chunk).ring(chunk.chunk, closing);
+      shard::Shard& shard = core.shards().of_chunk(chunk.chunk);
+      shard.ring(chunk.chunk, closing ? shard::Ring::Closing : shard::Ring::News);
     }
   }
   core.shards().drain();

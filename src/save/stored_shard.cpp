@@ -136,7 +136,7 @@ void write_state(checkpoint::Saver& saver, const std::string& name, const ShardI
 }
 
 ShardImage read_state(record::Decoder& from, const ImageBounds& bounds, std::uint32_t version) {
-  ShardImage image(/*chunk_count=*/0, /*rows=*/0, /*selectors=*/0, /*draws_limited=*/false);
+  ShardImage image;
   image.evicted = from.u64();
   image.touched = from.u32();
   image.generations = from.list<std::uint32_t>();

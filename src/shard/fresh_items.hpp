@@ -38,7 +38,14 @@ class FreshItems final : public RowIndex {
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  // Events; the index is told them only after `track`.
+  // The calls below, events among them, come only after `track`.
+
+  /// Items are no longer fresh, because they have become outdated.
+  void drop(std::span<const std::uint32_t> leaves) noexcept {
+    for (const std::uint32_t leaf : leaves) {
+      forget(leaf);
+    }
+  }
 
   void enter(const Rows& rows, std::span<const SelectorSummary> /*others*/) noexcept override {
     const float* const priorities = store_.priorities(rows.chunk);

@@ -112,17 +112,17 @@ void LockedShard::drop_outdated() noexcept {
     const std::span<const std::uint32_t> dropped(leaves.begin(), end);
     selection_.drop(dropped);
     limit_.give_up(dropped);
-    for (std::size_t i = 0; fresh_.enabled() && i < dropped.size(); ++i) {
-      fresh_.removed(dropped[i], /*exhausted=*/false);
+    if (fresh_.enabled()) {
+      fresh_.drop(dropped);
     }
     outdated_ += dropped.size();
   }
 }
 
-void LockedShard::evict(bool others_busy) noexcept {
+void LockedShard::evict(Others others) noexcept {
   while (budget_.exceeded()) {
     hints_stale_ = true;
-    const auto [chunk, most] = victims_.next(steps_, others_busy);
+    const auto [chunk, most] = victims_.next(steps_, others);
     const std::size_t steps = most == 0 ? 0 : budget_.claim_excess(most);
     if (steps == 0) {
       return;

@@ -94,9 +94,9 @@ class LockedShard {
   /// summary per selector with the maxima over all shards. Returns whether chunks were left for the
   /// next call. The next stop of the data path is `draw`.
   bool ingest(std::span<const SelectorSummary> others, std::size_t max_chunks) noexcept;
-  /// Evicts while the buffer is over its capacity. `others_busy`: the locks of other shards are
-  /// taken, so this shard also evicts steps although other shards have older ones.
-  void evict(bool others_busy = false) noexcept;
+  /// Evicts while the buffer is over its capacity. If the locks of other shards are taken, it also
+  /// evicts steps although other shards have older ones.
+  void evict(Others others = Others::Free) noexcept;
 
   /// Publishes hints if something may have changed. Called before each release of the lock.
   void publish_hints() noexcept;

@@ -20,6 +20,10 @@
 
 namespace reprise::shard {
 
+/// What a writer rings for: rows that it has published, or also that it lets go of the chunk for
+/// good.
+enum class Ring : std::uint8_t { News, Closing };
+
 /// A shard as all threads see it: chunks for writers, the doorbell list, hints, and the only hot
 /// lock, which guards everything else (`LockedShard`).
 ///
@@ -44,12 +48,12 @@ class Shard {
 
   [[nodiscard]] ChunkPool& chunks() noexcept { return chunks_; }
   [[nodiscard]] const ChunkPool& chunks() const noexcept { return chunks_; }
-  /// Rings the doorbell of a chunk whose writer has published rows. `closing`: the writer also
-  /// gives the chunk up for good. Returns whether the caller has to look for sleeping samplers. The
-  /// next stop of the data path is `buffer::ShardSet::Lock::ingest`.
-  bool ring(std::uint32_t chunk, bool closing) noexcept {
+  /// Rings the doorbell of a chunk whose writer has published rows. Returns whether the caller has
+  /// to look for sleeping samplers. The next stop of the data path is
+  /// `buffer::ShardSet::Lock::ingest`.
+  bool ring(std::uint32_t chunk, Ring what) noexcept {
     return bells_.ring(
-        chunk, closing ? storage::kRung | storage::kClosed : storage::kRung,
+        chunk, what == Ring::Closing ? storage::kRung | storage::kClosed : storage::kRung,
         [this](std::uint32_t c) -> auto& { return store_.chunk(c).bell; },
         [this](std::uint64_t turn) { return budget_.turn_after(turn); });
   }

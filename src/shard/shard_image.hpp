@@ -38,6 +38,7 @@ inline constexpr float kRemoved = -1.0F;
 /// that is possible, so that nothing is allocated under the lock; memory is taken when it is
 /// touched.
 struct ShardImage {
+  ShardImage() = default;  // Without room.
   ShardImage(std::size_t chunk_count, std::size_t rows, std::size_t selectors, bool draws_limited);
 
   std::vector<ChunkImage> chunks;  ///< In eviction order.

@@ -19,6 +19,9 @@
 
 namespace reprise::shard {
 
+/// Whether the shards that ought to evict, because they have older chunks, can.
+enum class Others : std::uint8_t { Free, Busy };
+
 /// Chooses the victim of a shard: the chunk that the next steps are evicted from.
 ///
 /// For `Fifo`, which has no shard remover, the victim is the oldest chunk of the queue. The shards
@@ -103,9 +106,9 @@ class Victims final : public ShardChunks, public RowIndex {
   /// The victim, and how many of its steps may be evicted; the shard has `steps` steps. The number
   /// is 0 if other shards have to evict: those with older chunks, those over their share, or those
   /// with exhausted items that go first. So while the buffer is over its capacity, the shards are
-  /// asked one after the other. With `others_busy` the shard evicts although others have older
+  /// asked one after the other. If the others are busy, the shard evicts although they have older
   /// chunks.
-  [[nodiscard]] DrawLimit::Victim next(std::size_t steps, bool others_busy) noexcept {
+  [[nodiscard]] DrawLimit::Victim next(std::size_t steps, Others others) noexcept {
     if (inputs_.limit.enabled()) {
       if (const DrawLimit::Victim front = inputs_.limit.front(); front.steps != 0) {
         return front;
@@ -124,10 +127,13 @@ class Victims final : public ShardChunks, public RowIndex {
     }
     if (remover_ == nullptr) {
       const std::uint32_t oldest = inputs_.queue.oldest();
-      const bool evicts = oldest != storage::kNil &&
-                          (others_busy || inputs_.budget.among_oldest(inputs_.budget_index,
-                                                                      inputs_.queue[oldest].turn));
-      return evicts ? DrawLimit::Victim{oldest, inputs_.queue[oldest].steps} : DrawLimit::Victim{};
+      if (oldest == storage::kNil) {
+        return {};
+      }
+      const ChunkState& state = inputs_.queue[oldest];
+      const bool evicts =
+          others == Others::Busy || inputs_.budget.among_oldest(inputs_.budget_index, state.turn);
+      return evicts ? DrawLimit::Victim{oldest, state.steps} : DrawLimit::Victim{};
     }
     if (steps <= share_) {
       return {};

@@ -36,9 +36,8 @@ class BookedInserts {
   /// Waits until the writer has a granted insert. Returns nothing then, or why the wait ended
   /// before.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait(limiter::WaitTerms& terms) noexcept {
-    bool known = true;
     if (left_ == 0 && !core_.writer_turns.anybody()) {
-      left_ = book(known);
+      left_ = book();
     }
     if (left_ != 0) {
       return std::nullopt;
@@ -62,16 +61,15 @@ class BookedInserts {
   /// The same for a thread that must not wait. Returns false if no insert is granted yet; the
   /// writer then keeps its place in the line until a later `poll` finds one granted.
   [[nodiscard]] bool poll() noexcept {
-    bool known = true;
     if (left_ == 0 && !polled_turn_ && !core_.writer_turns.anybody()) {
-      left_ = book(known);
+      left_ = book();
     }
     if (left_ != 0) {
       return true;
     }
     Booking& booking = polled_turn_ ? *polled_turn_ : polled_turn_.emplace();
     if (core_.writer_turns.enqueue(booking) &&
-        core_.writer_turns.ask(booking, [&](Turn& turn) { return book(turn, known); })) {
+        core_.writer_turns.ask(booking, [this](Turn& turn) { return book_for(turn); })) {
       leave(booking);
       polled_turn_.reset();
     }
@@ -89,64 +87,66 @@ class BookedInserts {
   /// Leaves the line with the inserts granted there, and asks the rate limiter for the writers
   /// behind.
   void leave(Booking& booking) noexcept {
-    bool known = true;
-    core_.writer_turns.leave(booking, [&](Turn& next) { return book(next, known); });
+    core_.writer_turns.leave(booking, [this](Turn& next) { return book_for(next); });
     left_ += booking.inserts;
   }
   /// Waits, as the first writer of the line, until the rate limiter grants inserts. Returns nothing
   /// then, or why the wait ended before.
   [[nodiscard]] std::optional<limiter::WaitEnd> wait_for_booking(Booking& booking,
                                                                  limiter::Wait& wait) noexcept {
-    bool known = true;
+    counted_all_ = true;
     // I11: register, look again, only then sleep.
     const base::Event::Registration registration(core_.room_event);
     for (;;) {
       const std::uint32_t ticket = registration.ticket();
-      if (core_.writer_turns.ask(booking, [&](Turn& turn) { return book(turn, known); })) {
+      if (core_.writer_turns.ask(booking, [this](Turn& turn) { return book_for(turn); })) {
         return std::nullopt;
       }
       if (const auto end = wait.over()) {
         return end;
       }
-      wait.sleep(registration, ticket, known ? kPollInterval : kShortPollInterval);
+      wait.sleep(registration, ticket, counted_all_ ? kPollInterval : kShortPollInterval);
     }
   }
 
   /// Counts the items for the rate limiter. Before that it ingests pending rows: in every shard for
   /// a queue; for a ratio only as long as the count is so small that the ratio would hold no
   /// writer. If the lock of a shard is taken, rows may stay pending; then the count may be too
-  /// small, `known` becomes false, and the number returned is large enough that the limiter does
-  /// not grant inserts for a lack of items.
-  [[nodiscard]] std::size_t look_for_items(bool& known) noexcept {
+  /// small, `counted_all_` becomes false, and the number returned is large enough that the limiter
+  /// does not grant inserts for a lack of items.
+  [[nodiscard]] std::size_t look_for_items() noexcept {
     const limiter::Limiter& limiter = core_.limiter();
     const std::size_t enough = limiter.enough();
     const auto wanting = [this] { return core_.shards().items() < core_.sampler_turns.demand(); };
-    known = true;
+    counted_all_ = true;
     for (std::size_t s = 0; s < core_.shards().size(); ++s) {
       if (!limiter.is_queue() && core_.limiter_items() >= enough && !wanting()) {
         break;
       }
       // Once each shard's lock was held here, either the count is without the items that were drawn
       // for the last time, or their sampler sees this writer registered, and wakes it (E1).
-      known = core_.shards().help_ingest(s) && known;
+      counted_all_ = core_.shards().help_ingest(s) && counted_all_;
     }
-    if (!known) {
+    if (!counted_all_) {
       return enough;
     }
     return !limiter.is_queue() && wanting() ? 0 : core_.limiter_items();
   }
 
-  bool book(Turn& turn, bool& known) noexcept {
-    return (static_cast<Booking&>(turn).inserts = book(known)) != 0;
+  /// Asks the rate limiter for the inserts of a writer in the line. Returns whether it grants any.
+  bool book_for(Turn& turn) noexcept {
+    auto& booking = static_cast<Booking&>(turn);
+    booking.inserts = book();
+    return booking.inserts != 0;
   }
   /// Asks the rate limiter for inserts and returns how many it granted. After 0 the caller has to
-  /// ask again: soon if `known` is false, because then the items could not be counted.
-  [[nodiscard]] std::size_t book(bool& known) noexcept {
+  /// ask again: soon if `counted_all_` is false.
+  [[nodiscard]] std::size_t book() noexcept {
     if (core_.closed()) {
       return 0;
     }
-    known = true;
-    const std::size_t booked = core_.limiter().book_inserts([&] { return look_for_items(known); });
+    counted_all_ = true;
+    const std::size_t booked = core_.limiter().book_inserts([this] { return look_for_items(); });
     if (booked != 0 && !core_.limiter().is_queue()) {
       // Inserts booked are progress for samplers that are ahead of the ratio (E1).
       core_.items_event.wake_registered();
@@ -162,6 +162,8 @@ class BookedInserts {
 
   buffer::BufferCore& core_;
   std::size_t left_;
+  /// Whether the last request counted all items, because no shard's lock was taken.
+  bool counted_all_ = true;
   std::optional<Booking> polled_turn_;  ///< The place in the line that `poll` keeps.
 };
 

@@ -18,16 +18,16 @@ constexpr std::chrono::nanoseconds kDiskPatience = std::chrono::milliseconds(100
 /// nobody wakes the writer.
 class BackOff {
  public:
-  /// Pauses. Returns true once it sleeps, because yielding did not help.
-  bool pause(const limiter::Wait& wait) noexcept {
+  /// Pauses. The need is urgent once it sleeps, because yielding did not help.
+  Need pause(const limiter::Wait& wait) noexcept {
     if (tries_ < kYields) {
       ++tries_;
       std::this_thread::yield();
-      return false;
+      return Need::Usual;
     }
     pause_ = std::min(pause_ * 2, kLongest);
     wait.pause(pause_);
-    return true;
+    return Need::Urgent;
   }
 
  private:
@@ -42,9 +42,10 @@ class BackOff {
 ///
 /// A chunk that another writer left open comes first, of any shard. Otherwise shard `home` is
 /// tried, and then all shards, for a chunk that was used and freed, then for one that ingesting and
-/// evicting frees, then for one that was never used. Unless `urgent`, a shard gives out chunks that
-/// were never used only until it has used a few more than the average number of chunks with steps.
-std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent,
+/// evicting frees, then for one that was never used. Unless the need is urgent, a shard gives out
+/// chunks that were never used only until it has used a few more than the average number of chunks
+/// with steps.
+std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, Need need,
                          int& disk_error) noexcept {
   const std::size_t shards = core.shards().size();
   // How many chunks a shard may have used beside those with steps: one for each of its writers, and
@@ -59,7 +60,8 @@ std::uint32_t find_chunk(buffer::BufferCore& core, std::size_t home, bool urgent
   const auto fresh = [&](std::size_t s) {
     shard::ChunkPool& chunks = core.shards()[s].chunks();
     const bool allowed =
-        urgent || chunks.touched() <= core.shards().chunks_with_steps() / shards + without_steps;
+        need == Need::Urgent ||
+        chunks.touched() <= core.shards().chunks_with_steps() / shards + without_steps;
     return allowed ? chunks.take_fresh(disk_error) : kNil;
   };
   std::uint32_t chunk = kNil;
@@ -114,7 +116,7 @@ void OpenChunk::leave() noexcept {
     // An open chunk that is too small for the next writer is closed instead, so at most max_writers
     // chunks are ever open.
     if (rows_left() < core_.window().min_chunk_rows()) {
-      announce(true);
+      close();
     } else {
       core_.store().chunk(chunk_).cursor = row_;
       shard_->chunks().leave_open(chunk_);
@@ -129,12 +131,12 @@ void OpenChunk::leave() noexcept {
 void OpenChunk::begin() noexcept {
   if (core_.window().continues()) {
     if (in_tail()) {
-      take_with_tail(false);
+      take_with_tail();
     }
     return;
   }
   if (in_tail()) {
-    take(false);
+    take();
   }
   segment_ = row_;
 }
@@ -147,7 +149,11 @@ void OpenChunk::end(std::uint32_t final_row) noexcept {
   pack_through(final_row);
   priorities_[final_row] = storage::kNotAStep;
   row_ = published_ = final_row + 1;
-  announce(rows_left() < 2);
+  if (rows_left() < 2) {
+    close();
+  } else {
+    announce();
+  }
 }
 
 void OpenChunk::pass_final(std::uint32_t final_row, std::uint32_t open,
@@ -161,7 +167,7 @@ void OpenChunk::pass_final(std::uint32_t final_row, std::uint32_t open,
   if (rows_left() < 2) {
     move_on(open, mark);
   } else {
-    announce(false);
+    announce();
   }
 }
 
@@ -170,7 +176,7 @@ void OpenChunk::end_stream() noexcept {
     pack_through(row_ - 1);
   }
   published_ = row_;
-  announce(false);
+  announce();
 }
 
 void OpenChunk::store_state(std::uint32_t row, const std::byte* state) noexcept {
@@ -195,10 +201,10 @@ void OpenChunk::move_on(std::uint32_t open, std::uint32_t mark) noexcept {
   mark_ = mark;
   core_.store().chunk(previous_chunk_).sequel.expect(mark_);
   const std::uint32_t context = row_ - first;
-  announce(true);
+  close();
   row_ = context;
   // This step is committed already; if there is no chunk, the next commit waits for one.
-  take_with_tail(false);
+  take_with_tail();
 }
 
 /// Copies rows from `first` to the current one into the tail; with compressed fields only mutable
@@ -229,7 +235,7 @@ void OpenChunk::copy_to_tail(std::uint32_t first) noexcept {
 /// Waits for a chunk. The wait times out sooner if the disk has no room for another chunk; then
 /// `disk_error_` is the errno value.
 std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexcept {
-  if (!in_tail() || take_with_tail(false)) {
+  if (!in_tail() || take_with_tail()) {
     return std::nullopt;
   }
   limiter::Wait wait(terms, &core_.shards().writers_for_chunk, nullptr);
@@ -250,7 +256,7 @@ std::optional<limiter::WaitEnd> OpenChunk::wait(limiter::WaitTerms& terms) noexc
     // However short the wait was, it must not fail while a chunk can be had, so the writer tries
     // once more. After the hook has ended the wait it does not try: the hook's owner may rely on it
     // that the step was not committed.
-    if ((only_try || !wait.refused()) && take_with_tail(true)) {
+    if ((only_try || !wait.refused()) && take_with_tail(Need::Urgent)) {
       wait.clear_end();
       return std::nullopt;
     }
@@ -274,37 +280,43 @@ void OpenChunk::check_disk() const {
   }
 }
 
-/// Publishes the decided rows and rings the shard's doorbell, so that the next thread that locks
-/// the shard ingests them. Does nothing if no row was decided since the last ring, or while a
-/// `DeferredRing` lives. With `closing` it rings in any case and gives up the chunk, which the
-/// writer must not touch afterwards: it goes on in its tail.
-void OpenChunk::announce(bool closing) noexcept {
-  if (!closing && (held_ || published_ == announced_)) {
-    return;
-  }
-  storage::publish(core_.store().chunk(chunk_).bell, published_);
-  announced_ = published_;
-  if (shard_->ring(chunk_, closing)) {
-    // The ring put the chunk on the doorbell list, for which a sleeping sampler waits (E1).
-    core_.items_event.wake_registered();
-  }
-  if (closing) {
-    core_.counters.closed_chunks.fetch_add(1, std::memory_order_relaxed);
-    chunk_ = kNil;
-    rows_ = tail_.get();
-    row_ = segment_ = published_ = announced_ = 0;
-    WriterPosition position = core_.slots().writer_position(slot_);
-    position.chunk = kNil;
-    core_.slots().set_position(slot_, position);
+/// Announces the decided rows, if a row was decided since the last ring and no `DeferredRing`
+/// lives.
+void OpenChunk::announce() noexcept {
+  if (!held_ && published_ != announced_) {
+    publish_and_ring(shard::Ring::News);
   }
 }
 
-/// Takes a chunk if one is free or can be freed at once. `urgent`: as in `find_chunk`.
-bool OpenChunk::take(bool urgent) noexcept {
+/// Gives up the chunk, with a last ring in any case; the writer goes on in its tail.
+void OpenChunk::close() noexcept {
+  publish_and_ring(shard::Ring::Closing);  // Afterwards the writer must not touch the chunk.
+  core_.counters.closed_chunks.fetch_add(1, std::memory_order_relaxed);
+  chunk_ = kNil;
+  rows_ = tail_.get();
+  row_ = segment_ = published_ = announced_ = 0;
+  WriterPosition position = core_.slots().writer_position(slot_);
+  position.chunk = kNil;
+  core_.slots().set_position(slot_, position);
+}
+
+/// Publishes the decided rows and rings the shard's doorbell, so that the next thread that locks
+/// the shard ingests them.
+void OpenChunk::publish_and_ring(shard::Ring what) noexcept {
+  storage::publish(core_.store().chunk(chunk_).bell, published_);
+  announced_ = published_;
+  if (shard_->ring(chunk_, what)) {
+    // The ring put the chunk on the doorbell list, for which a sleeping sampler waits (E1).
+    core_.items_event.wake_registered();
+  }
+}
+
+/// Takes a chunk if one is free or can be freed at once.
+bool OpenChunk::take(Need need) noexcept {
   WriterPosition position = core_.slots().writer_position(slot_);
   if (position.chunk == kNil) {
     disk_error_ = 0;
-    position.chunk = find_chunk(core_, position.next_shard, urgent, disk_error_);
+    position.chunk = find_chunk(core_, position.next_shard, need, disk_error_);
     if (position.chunk == kNil) {
       return false;
     }
@@ -333,8 +345,8 @@ void OpenChunk::enter(std::uint32_t chunk) noexcept {
 }
 
 /// Takes a chunk in the middle of an episode, and copies the tail's rows to its next free rows.
-bool OpenChunk::take_with_tail(bool urgent) noexcept {
-  if (!take(urgent)) {
+bool OpenChunk::take_with_tail(Need need) noexcept {
+  if (!take(need)) {
     return false;
   }
   REPRISE_ASSERT(rows_left() >= 2);

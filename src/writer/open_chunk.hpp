@@ -14,6 +14,9 @@
 
 namespace reprise::writer {
 
+/// How much a writer needs a chunk: an urgent one may be fresh where a usual one would not.
+enum class Need : std::uint8_t { Usual, Urgent };
+
 /// The rows in a writer's hands: those of its open chunk, or of its private tail while it has none.
 ///
 /// A chunk may fill in the middle of an episode. Then the rows that open items still need move to
@@ -33,7 +36,7 @@ class OpenChunk {
     explicit DeferredRing(OpenChunk& chunk) noexcept : chunk_(chunk) { chunk_.held_ = true; }
     ~DeferredRing() {
       chunk_.held_ = false;
-      chunk_.announce(false);
+      chunk_.announce();
     }
     DeferredRing(const DeferredRing&) = delete;
     DeferredRing& operator=(const DeferredRing&) = delete;
@@ -93,7 +96,7 @@ class OpenChunk {
     pack_through(row_ + 1);
     ++row_;
     if (row_ + 1 < core_.store().chunk_rows()) {
-      announce(false);
+      announce();
       return true;
     }
     return false;
@@ -109,7 +112,7 @@ class OpenChunk {
   /// writer waits for may be a draw of these rows.
   void announce_all() noexcept {
     const bool held = std::exchange(held_, false);
-    announce(false);
+    announce();
     held_ = held;
   }
   /// Waits, within an episode, for a chunk. Returns nothing once there is one, or why the wait
@@ -139,9 +142,11 @@ class OpenChunk {
     return std::min(row_ + 1, core_.store().chunk_rows());
   }
   void copy_to_tail(std::uint32_t first) noexcept;
-  void announce(bool closing) noexcept;
-  bool take(bool urgent) noexcept;
-  bool take_with_tail(bool urgent) noexcept;
+  void announce() noexcept;
+  void close() noexcept;
+  void publish_and_ring(shard::Ring what) noexcept;
+  bool take(Need need = Need::Usual) noexcept;
+  bool take_with_tail(Need need = Need::Usual) noexcept;
   void enter(std::uint32_t chunk) noexcept;
 
   buffer::BufferCore& core_;

@@ -78,28 +78,32 @@ CommitStatus Writer::add_transitions(std::span<const End> ends, std::span<const 
   return core(*rows_).add_transitions(ends, std::span(raw).first(count), taken);
 }
 
-CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const AnyValue> values,
-                                 std::size_t& taken, std::span<const float> priorities) {
-  writer::StepWriter& own = core(*rows_);
-  const base::OneThread::Inside inside(own.one_thread, "Writer::add_episode");
-  const base::Call call{"Writer::add_episode"};
-  base::require(steps != 0, call, "0 steps; allowed: at least 1");
-  const auto rows_of = [steps](AnyField field) {
-    return steps + (traits(field.role()).has_next ? 1 : 0);
-  };
-  // The values are checked as those of transitions, whose next observations begin one row further
-  // on. One value more than a schema has fields is passed on, so that `check_values` refuses a
-  // field that is named twice.
+namespace {
+
+constexpr base::Call kAddEpisode{"Writer::add_episode"};
+
+/// The rows of a field in the values of an episode of so many steps.
+std::size_t rows_of(AnyField field, std::size_t steps) {
+  return steps + (traits(field.role()).has_next ? 1 : 0);
+}
+
+/// Throws unless the values are those of an episode of so many steps, of which `taken` were taken.
+/// They are checked as those of transitions, whose next observations begin one row further on.
+void check_episode_values(const writer::StepWriter& own, std::size_t steps,
+                          std::span<const AnyValue> values, std::size_t taken) {
+  // One value more than a schema has fields is passed on, so that `check_values` refuses a field
+  // that is named twice.
   constexpr std::size_t kMostValues = kMostFields + 1;
   std::array<detail::RawValue, 2 * kMostValues> raw;  // NOLINT(*-member-init): mostly unused.
   std::size_t count = 0;
   for (const AnyValue& value : values.first(std::min(values.size(), kMostValues))) {
     const AnyField field = value.field;
-    const std::size_t rows = rows_of(field);
+    const std::size_t rows = rows_of(field, steps);
     const std::size_t element = element_bytes(field.dtype());
-    base::require(!value.next, call, "field ", field.index(), " is named as next; allowed: once, ",
+    base::require(!value.next, kAddEpisode, "field ", field.index(),
+                  " is named as next; allowed: once, ",
                   "an observation with the final one as its last row");
-    base::require(value.bytes.size() % (rows * element) == 0, call, "field ", field.index(),
+    base::require(value.bytes.size() % (rows * element) == 0, kAddEpisode, "field ", field.index(),
                   " has ", value.bytes.size(), " bytes; allowed: ", rows,
                   " rows of whole elements of ", element);
     const std::size_t row = value.bytes.size() / rows;
@@ -110,9 +114,19 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
   }
   own.check_values(std::span(raw).first(count));
   own.check_rows(steps, std::span(raw).first(count), taken);
+}
+
+}  // namespace
+
+CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const AnyValue> values,
+                                 std::size_t& taken, std::span<const float> priorities) {
+  writer::StepWriter& own = core(*rows_);
+  const base::OneThread::Inside inside(own.one_thread, "Writer::add_episode");
+  base::require(steps != 0, kAddEpisode, "0 steps; allowed: at least 1");
+  check_episode_values(own, steps, values, taken);
   own.check_episode(steps, end, priorities, taken);
-  base::require(taken == 0 || (own.in_episode() && own.position() == taken), call, "taken is ",
-                taken, ", and the writer's episode has ", own.position(),
+  base::require(taken == 0 || (own.in_episode() && own.position() == taken), kAddEpisode,
+                "taken is ", taken, ", and the writer's episode has ", own.position(),
                 " steps; allowed: 0, or to go on behind the steps that were taken");
   if (taken == 0) {
     own.begin_episode();
@@ -121,7 +135,7 @@ CommitStatus Writer::add_episode(std::size_t steps, End end, std::span<const Any
       priorities.empty() || taken == 0 ? 0 : own.count_decided(taken, End::Continue, taken);
   for (; taken < steps; ++taken) {
     for (const AnyValue& value : values) {
-      const std::size_t row = value.bytes.size() / rows_of(value.field);
+      const std::size_t row = value.bytes.size() / rows_of(value.field, steps);
       const bool observation = traits(value.field.role()).has_next;
       const std::byte* const from = value.bytes.data() + taken * row;
       if (!observation || taken == 0) {

@@ -75,8 +75,8 @@ class ShardModel {
     chunks_[c].rows.insert(chunks_[c].rows.end(), rows.begin(), rows.end());
   }
   /// Rings a chunk's bell. Returns false if the chunk was on the list of bells already.
-  bool ring(std::uint32_t c, bool closing) {
-    chunks_[c].closing = closing;
+  bool ring(std::uint32_t c, Ring what) {
+    chunks_[c].closing = what == Ring::Closing;
     if (chunks_[c].rung) {
       return false;
     }

@@ -95,7 +95,8 @@ class ShardsAndModel {
     if (rng_.chance(0.1)) {
       return;  // The writer is stopped between publishing and ringing.
     }
-    ASSERT_EQ(world_.ring(chunk, closing), model_.ring(chunk, closing));
+    const Ring what = closing ? Ring::Closing : Ring::News;
+    ASSERT_EQ(world_.ring(chunk, what), model_.ring(chunk, what));
     if (closing) {
       writers_.erase(writers_.begin() + static_cast<std::ptrdiff_t>(writer));
     }
@@ -106,7 +107,7 @@ class ShardsAndModel {
     }
     const std::size_t writer = rng_.below(writers_.size());
     const std::uint32_t chunk = writers_[writer];
-    ASSERT_EQ(world_.ring(chunk), model_.ring(chunk, /*closing=*/false));
+    ASSERT_EQ(world_.ring(chunk, Ring::News), model_.ring(chunk, Ring::News));
     world_.shard(world_.shard_of(chunk)).chunks().leave_open(chunk);
     model_.leave_open(chunk);
     writers_.erase(writers_.begin() + static_cast<std::ptrdiff_t>(writer));

@@ -82,7 +82,7 @@ class WritingThread {
       std::this_thread::yield();  // Lets other threads run between publish and ring.
     }
     const bool full = row + 1 == kRows;
-    world_.ring(chunk, full);
+    world_.ring(chunk, full ? Ring::Closing : Ring::News);
     if (full) {
       return false;
     }

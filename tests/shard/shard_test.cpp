@@ -18,7 +18,7 @@ TEST(Shard, PinsNothingForADrawWithoutRows) {
   ShardWorld world({.rows = 2, .capacity = 2});
   const std::uint32_t chunk = world.add_closed({1.0F, 1.0F}, 0);
   world.ingest();
-  const ShardWorld::Draw draw = world.draw(ShardWorld::kByPriority, 2, 0, /*reads_rows=*/false);
+  const ShardWorld::Draw draw = world.draw(ShardWorld::kByPriority, 2, 0, ShardWorld::Pins::None);
   EXPECT_TRUE(draw.pinned.empty());
   EXPECT_EQ(draw.places[1].chunk, chunk);
   world.add_closed({1.0F, 1.0F}, 0);
@@ -46,7 +46,7 @@ TEST(Shard, GenerationsGoRoundAndKeysStayAlive) {
   ShardWorld world({.chunks = 1});
   for (std::uint32_t generation = 0; generation <= ItemKey::kGenerationMask; ++generation) {
     ASSERT_EQ(world.take(), 0U);
-    world.ring(0, /*closing=*/true);
+    world.ring(0, Ring::Closing);
     world.ingest();
   }
   world.append(world.take(), {1.0F});

@@ -40,6 +40,7 @@ class ShardWorld {
   static constexpr float kNotAStep = storage::kNotAStep;
   static constexpr float kInitial = storage::kInitialPriority;
 
+  enum class Pins { Taken, None };
   struct Draw {
     double total = 0.0;
     std::vector<ItemKey> keys;
@@ -74,17 +75,18 @@ class ShardWorld {
     words.cursor += static_cast<std::uint32_t>(priorities.size());
     storage::publish(words.bell, words.cursor);
   }
-  bool ring(std::uint32_t chunk, bool closing = false) {
-    return shard(shard_of(chunk)).ring(chunk, closing);
+  bool ring(std::uint32_t chunk, Ring what = Ring::News) {
+    return shard(shard_of(chunk)).ring(chunk, what);
   }
-  bool append(std::uint32_t chunk, std::initializer_list<float> priorities, bool closing = false) {
+  bool append(std::uint32_t chunk, std::initializer_list<float> priorities,
+              Ring what = Ring::News) {
     publish(chunk, std::span(priorities.begin(), priorities.size()));
-    return ring(chunk, closing);
+    return ring(chunk, what);
   }
   /// Takes a chunk, fills it with items of these priorities, and closes it.
   std::uint32_t add_closed(std::initializer_list<float> priorities, std::size_t s = 0) {
     const std::uint32_t chunk = take(s);
-    append(chunk, priorities, /*closing=*/true);
+    append(chunk, priorities, Ring::Closing);
     return chunk;
   }
   /// Takes a chunk in the order in which a writer looks for one; kNil if there is none.
@@ -115,17 +117,20 @@ class ShardWorld {
   /// Evicts from shard s, as if the shards that ought to evict were locked.
   void evict_though_others_are_busy(std::size_t s) {
     const base::MutexLock lock(shard(s).mutex);
-    shard(s).locked().evict(/*others_busy=*/true);
+    shard(s).locked().evict(Others::Busy);
     shard(s).locked().publish_hints();
   }
-  /// Draws n items, and pins their chunks if `reads_rows`.
-  Draw draw(std::size_t selector, std::size_t n, std::size_t s = 0, bool reads_rows = true) {
-    Draw result{0.0, std::vector<ItemKey>(n), std::vector<storage::Place>(n),
-                std::vector<std::uint32_t>(reads_rows ? n : 0), std::vector<float>(n)};
-    std::vector<double> fractions(n);
-    std::vector<std::uint32_t> leaves(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      fractions[i] = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
+  /// Draws stratified items, each from the middle of its part of the total weight, and pins their
+  /// chunks if that is asked for.
+  Draw draw(std::size_t selector, std::size_t count, std::size_t s = 0, Pins pins = Pins::Taken) {
+    Draw result{.keys = std::vector<ItemKey>(count),
+                .places = std::vector<storage::Place>(count),
+                .pinned = std::vector<std::uint32_t>(pins == Pins::Taken ? count : 0),
+                .weights = std::vector<float>(count)};
+    std::vector<double> fractions(count);
+    std::vector<std::uint32_t> leaves(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      fractions[i] = (static_cast<double>(i) + 0.5) / static_cast<double>(count);
     }
     Shard& part = shard(s);
     const base::MutexLock lock(part.mutex);
