@@ -83,23 +83,23 @@ class MixedSampler::State {
       drawn_ = 0;
     }
     const base::Clock::time_point deadline = base::deadline_after(options.timeout);
-    SampleOptions each = options;
+    SampleOptions of_parts = options;
     if (by_total_ || options.normalise == Normalise::ByBatch) {
-      each.normalise = Normalise::Not;
+      of_parts.normalise = Normalise::Not;
     }
-    each.beta = by_total_ ? 0.0F : options.beta;
-    SampleStatus whole;
-    SampleStatus part;
+    of_parts.beta = by_total_ ? 0.0F : options.beta;
+    std::chrono::nanoseconds waited(0);
+    SampleStatus last;
     for (int tries = 0; tries < kTries; ++tries) {
-      part = draw(batch, whole, each, options.timeout, deadline);
-      if (!by_total_ || part.code != Code::NothingToDraw) {
+      last = draw_rest(batch, of_parts, deadline, waited);
+      if (!by_total_ || last.code != Code::NothingToDraw) {
         break;
       }
       drawn_ = 0;
     }
-    if (part.code != Code::Ok) {
-      part.waited = whole.waited;
-      return part;
+    if (last.code != Code::Ok) {
+      last.waited = waited;
+      return last;
     }
     drawn_ = 0;
     const std::span<float> weights(batch.weights, n_);
@@ -108,16 +108,7 @@ class MixedSampler::State {
     } else if (options.normalise == Normalise::ByBatch) {
       normalise(weights);
     }
-    whole.passes = statuses_.front().passes;
-    for (std::size_t i = 0; i < cores_.size(); ++i) {
-      whole.items += cores_[i]->shards().items();
-      whole.needed += cores_[i]->limiter().needed(counts_[i]);
-      whole.fresh += statuses_[i].fresh;
-      whole.version = std::max(whole.version, statuses_[i].version);
-      whole.passes = std::min(whole.passes, statuses_[i].passes);
-    }
-    whole.batch = whole.possible = n_;
-    return whole;
+    return whole_status(waited);
   }
 
   /// Throws, before anything is drawn, for options that any part would refuse.
@@ -181,30 +172,7 @@ class MixedSampler::State {
                   "parts[", part_of(cores_[same_tag_part_]->tag()), "] and parts[", same_tag_part_,
                   "] have key_tag ", cores_[same_tag_part_]->tag(),
                   "; allowed: different ones, or the keys of a whole batch of exact parts");
-    bool good = true;  // Usually the selectors of all parts accept all priorities.
-    for (std::size_t i = 0; i < cores_.size(); ++i) {
-      keys_[i].clear();
-      priorities_[i].clear();
-      good = good && buffer::weighable(priorities, rule(i));
-    }
-    std::size_t part = 0;
-    for (std::size_t i = 0, end = counts_.front(); i < keys.size(); ++i) {
-      if (same_tag_part_ == 0) {
-        part = part_of(keys[i].tag());
-        base::require(part < cores_.size(), base::Call{kUpdate}, "keys[", i, "] has tag ",
-                      keys[i].tag(), "; allowed: keys of the buffers of the parts");
-      } else if (i == end) {
-        end += counts_[++part];
-      }
-      const std::size_t first = first_of(part);
-      for (std::size_t p = first; !good && p < cores_.size(); ++p) {
-        if (first_of(p) == first) {
-          buffer::check_priorities(kUpdate, priorities.subspan(i, 1), rule(p), i);
-        }
-      }
-      keys_[first].push_back(keys[i]);
-      priorities_[first].push_back(priorities[i]);
-    }
+    distribute(keys, priorities);
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       cores_[i]->life().check_not_forked();
       buffer::check_keys(kUpdate, *cores_[i], keys_[i]);
@@ -236,6 +204,41 @@ class MixedSampler::State {
     return cores_[part]->selectors().at(selectors_[part]);
   }
 
+  /// Puts the keys and priorities of an update into those of the first part of each buffer. Throws
+  /// for keys of no part, and for priorities that a selector does not accept.
+  void distribute(std::span<const ItemKey> keys, std::span<const float> priorities) {
+    bool good = true;  // Usually the selectors of all parts accept all priorities.
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      keys_[i].clear();
+      priorities_[i].clear();
+      good = good && buffer::weighable(priorities, rule(i));
+    }
+    std::size_t part = 0;
+    for (std::size_t i = 0, end = counts_.front(); i < keys.size(); ++i) {
+      if (same_tag_part_ == 0) {
+        part = part_of(keys[i].tag());
+        base::require(part < cores_.size(), base::Call{kUpdate}, "keys[", i, "] has tag ",
+                      keys[i].tag(), "; allowed: keys of the buffers of the parts");
+      } else if (i == end) {
+        end += counts_[++part];
+      }
+      const std::size_t first = first_of(part);
+      if (!good) {
+        check_priority(priorities, i, first);
+      }
+      keys_[first].push_back(keys[i]);
+      priorities_[first].push_back(priorities[i]);
+    }
+  }
+  /// Throws if a selector of a buffer does not accept a priority. `first`: the buffer's first part.
+  void check_priority(std::span<const float> priorities, std::size_t i, std::size_t first) const {
+    for (std::size_t p = first; p < cores_.size(); ++p) {
+      if (first_of(p) == first) {
+        buffer::check_priorities(kUpdate, priorities.subspan(i, 1), rule(p), i);
+      }
+    }
+  }
+
   void check_part(std::size_t i) {
     buffer::BufferCore& core = *cores_[i];
     core.life().check_not_forked();
@@ -262,14 +265,14 @@ class MixedSampler::State {
             "common total: by weights that mean the same in each buffer");
   }
 
-  /// Draws the remaining parts, and adds up their waits. Returns the status of the part that ended
-  /// the draw, or Ok.
-  SampleStatus draw(window::BatchStore& batch, SampleStatus& whole, SampleOptions& each,
-                    std::chrono::nanoseconds timeout, base::Clock::time_point deadline) {
+  /// Draws the parts that the batch lacks, all of them before the deadline, and adds their waits to
+  /// `waited`. Returns the status of the part that ended the draw, or Ok.
+  SampleStatus draw_rest(window::BatchStore& batch, SampleOptions& of_parts,
+                         base::Clock::time_point deadline, std::chrono::nanoseconds& waited) {
     if (drawn_ == 0) {
       next_ = 0;
       if (by_total_) {
-        allot(each.draws);
+        allot(of_parts.draws);
       }
     }
     SampleStatus part;
@@ -280,9 +283,9 @@ class MixedSampler::State {
       }
       waits_for_ = next_;
       const auto left = std::chrono::nanoseconds(deadline - base::Clock::now());
-      each.timeout = std::clamp(left, std::chrono::nanoseconds(0), timeout);
-      part = samplers_[next_]->sample(batch, drawn_, count, each);
-      whole.waited += part.waited;
+      of_parts.timeout = std::max(left, std::chrono::nanoseconds(0));
+      part = samplers_[next_]->sample(batch, drawn_, count, of_parts);
+      waited += part.waited;
       if (part.code != Code::Ok) {
         return part;
       }
@@ -291,6 +294,22 @@ class MixedSampler::State {
       batch.begun = drawn_;
     }
     return part;
+  }
+
+  /// The status of a whole batch that has just been drawn.
+  [[nodiscard]] SampleStatus whole_status(std::chrono::nanoseconds waited) const {
+    SampleStatus whole;
+    whole.waited = waited;
+    whole.passes = statuses_.front().passes;
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      whole.items += cores_[i]->shards().items();
+      whole.needed += cores_[i]->limiter().needed(counts_[i]);
+      whole.fresh += statuses_[i].fresh;
+      whole.version = std::max(whole.version, statuses_[i].version);
+      whole.passes = std::min(whole.passes, statuses_[i].passes);
+    }
+    whole.batch = whole.possible = n_;
+    return whole;
   }
 
   /// Reads the totals of all parts into `shares_`, and what importance weights depend on into
@@ -326,7 +345,7 @@ class MixedSampler::State {
     } else {
       positions_.resize(n_);
       fractions_.resize(n_);
-      select::allot(shares_, /*stratified=*/false, random_, positions_, fractions_, counts_);
+      select::allot(shares_, select::Spread::Independent, random_, positions_, fractions_, counts_);
     }
   }
 

@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "buffer/shard_set.hpp"
 #include "sampler/importance.hpp"
+#include "select/allot.hpp"
 #include "shard/slots.hpp"
 
 #include <cstddef>
@@ -13,6 +14,10 @@
 #include <vector>
 
 namespace reprise::sampler {
+
+[[nodiscard]] inline select::Spread spread_of(Draws draws) noexcept {
+  return draws == Draws::Stratified ? select::Spread::Stratified : select::Spread::Independent;
+}
 
 /// How many items and draws a batch needs, beside what the rate limiter asks for; or how many the
 /// buffer has.

@@ -108,7 +108,7 @@ SampleStatus SamplerCore::sample(window::BatchStore& batch, std::size_t offset, 
 
 SampleStatus SamplerCore::poll(window::BatchStore& batch, std::size_t offset, std::size_t n,
                                const SampleOptions& options) {
-  Call& call = polled_ ? *polled_ : polled_.emplace(core_->sampler_turns, /*is_polled=*/true);
+  Call& call = polled_ ? *polled_ : polled_.emplace(core_->sampler_turns, IfNotAdmitted::Stop);
   call.status = {};
   const SampleStatus status = sample(call, batch, offset, n, options);
   if (status.code != SampleStatus::Code::Stopped) {
@@ -241,7 +241,7 @@ void SamplerCore::wait(Call& call, limiter::WaitTerms& terms) {
   if (!call.status.held_by_turn && admit(call)) {
     return;
   }
-  if (!call.polled) {
+  if (call.if_not_admitted == IfNotAdmitted::Wait) {
     wait_until_admitted(call, terms);
   } else if (!admit_polled(call)) {
     call.status.code = SampleStatus::Code::Stopped;

@@ -91,11 +91,12 @@ class SamplerCore {
   }
 
  private:
+  enum class IfNotAdmitted : std::uint8_t { Wait, Stop };
   /// A call of `sample`, and its place in the line of waiting samplers, if it has to wait. It keeps
   /// this turn until it has drawn, so that no other waiting call takes the items.
   struct Call : limiter::Turns::Turn {
-    explicit Call(limiter::Turns& all, bool is_polled = false) noexcept
-        : turns(all), polled(is_polled) {}
+    explicit Call(limiter::Turns& all, IfNotAdmitted what = IfNotAdmitted::Wait) noexcept
+        : turns(all), if_not_admitted(what) {}
     ~Call() { leave(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -103,7 +104,7 @@ class SamplerCore {
     bool leave() noexcept { return std::exchange(in_turn, false) && turns.leave(*this); }
 
     limiter::Turns& turns;
-    const bool polled;
+    const IfNotAdmitted if_not_admitted;
     bool in_turn = false;
     Needs needs;
     SampleStatus status;

@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/divider.hpp"
-#include "select/allot.hpp"
 #include "select/one_interval.hpp"
 
 #include <algorithm>
@@ -49,10 +48,12 @@ void SnapshotDraw::reserve(Drawing& drawing) {
 }
 
 DrawPlan::Outcome SnapshotDraw::draw(Drawing& drawing, base::Random& random) {
+  if (draw_once(drawing, random)) {
+    return Outcome::Drawn;
+  }
   // A try in order does not take items that were decided after the try began. If the buffer has
   // enough items now, a second try may take those.
-  if (draw_once(drawing, random) ||
-      (shards_.items() >= drawing.slots.size() && draw_once(drawing, random))) {
+  if (shards_.items() >= drawing.slots.size() && draw_once(drawing, random)) {
     return Outcome::Drawn;
   }
   return lacks_items_ ? Outcome::TooFew : Outcome::NoWeight;
@@ -116,7 +117,7 @@ bool SnapshotDraw::choose_first(const All& all, std::size_t n) noexcept {
     Choice& choice = chosen_.emplace_back();
     choice.shard = static_cast<std::uint32_t>(first);
     choice.leaf = shard.selector(selector_).take_first();
-    accept(all, choice, true);
+    accept_once(all, choice);
     read(first);
   }
   return true;
@@ -141,7 +142,7 @@ double SnapshotDraw::read_totals(const All& all) noexcept {
 /// Items that have arrived are hidden before the next round, whose rate is the weight left.
 bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
                                     base::Random& random) noexcept {
-  const bool without = draws == Draws::WithoutReplacement;
+  const bool with_replacement = draws != Draws::WithoutReplacement;
   double total = read_totals(all);
   float lightest = std::numeric_limits<float>::infinity();
   std::size_t items = 0;
@@ -152,18 +153,18 @@ bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
   facts_.items = static_cast<double>(items);
   scale_ = total > 0.0 ? 1.0 / total : 0.0;
   threshold_ = 0.0;
-  const std::size_t wanted = without ? n + 1 : n;
-  bool first_round = true;
+  const std::size_t wanted = with_replacement ? n : n + 1;
+  // Only the first round is stratified.
+  select::Spread spread = spread_of(draws);
   while (total > 0.0) {
-    draw_round(all, std::span(fractions_).first(wanted - chosen_.size()),
-               first_round && draws == Draws::Stratified, total, random);
+    draw_round(all, std::span(fractions_).first(wanted - chosen_.size()), spread, total, random);
     const std::size_t before = chosen_.size();
-    if (take_round(all, n, without, total, random)) {
+    if (with_replacement ? take_draws(all, n) : take_arrivals(all, n, total, random)) {
       facts_.lowest_probability = probability(static_cast<double>(lightest), n);
       return true;
     }
     hide(all, std::span(chosen_).subspan(before));
-    first_round = false;
+    spread = select::Spread::Independent;
     total = read_totals(all);
   }
   threshold_ = std::numeric_limits<double>::infinity();  // All items were taken.
@@ -172,11 +173,11 @@ bool SnapshotDraw::choose_by_weight(const All& all, std::size_t n, Draws draws,
 }
 
 /// Draws one leaf per fraction into round_.
-void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool stratified,
+void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, select::Spread spread,
                               double total, base::Random& random) noexcept {
   std::transform(totals_.begin(), totals_.end(), shares_.begin(),
                  [total](double of_shard) { return of_shard / total; });
-  select::allot(shares_, stratified, random, positions_, fractions, counts_);
+  select::allot(shares_, spread, random, positions_, fractions, counts_);
   round_.clear();
   for (std::size_t s = 0; s < counts_.size(); ++s) {
     const std::size_t count = counts_[s];
@@ -205,25 +206,21 @@ void SnapshotDraw::draw_round(const All& all, std::span<double> fractions, bool 
   }
 }
 
-/// Takes the draws of the round that are not void, until n are chosen. Returns whether no further
-/// round is needed: n draws are chosen, and without replacement the threshold is known.
-bool SnapshotDraw::take_round(const All& all, std::size_t n, bool without, double total,
-                              base::Random& random) noexcept {
-  if (without) {
-    return take_arrivals(all, n, total, random);
-  }
+/// Takes the draws of a round with replacement that are not void. Returns whether n are chosen.
+bool SnapshotDraw::take_draws(const All& all, std::size_t n) noexcept {
   for (Choice& choice : round_) {
     shard::LockedShard& shard = all[choice.shard];
     if (!shard.limit().exhausted(choice.leaf)) {
-      accept(all, choice, false);
+      accept(all, choice);
       chosen_.push_back(choice);
     }
   }
   return chosen_.size() == n;
 }
 
-/// `take_round` without replacement: lets the draws of the round arrive in random order and at
-/// random times, and takes the first arrival of each item.
+/// Lets the draws of a round without replacement arrive in random order and at random times, and
+/// takes the first arrival of each item. Returns whether no further round is needed: n draws are
+/// chosen, and the threshold is known.
 bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
                                  base::Random& random) noexcept {
   arrivals_.resize(round_.size());
@@ -255,7 +252,7 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
     }
     seen = true;
     choice.taken = true;
-    accept(all, choice, true);
+    accept_once(all, choice);
     ++taken;
   }
   add_times();
@@ -264,12 +261,16 @@ bool SnapshotDraw::take_arrivals(const All& all, std::size_t n, double total,
   return enough;
 }
 
-/// Counts a draw of an item. `hidden`: whether to hide the item from further rounds; an exhausted
-/// item is always hidden.
-void SnapshotDraw::accept(const All& all, Choice& choice, bool hidden) noexcept {
+/// Counts a draw of an item, which is hidden from further rounds if that exhausts it.
+void SnapshotDraw::accept(const All& all, Choice& choice) noexcept {
   shard::LockedShard& shard = all[choice.shard];
-  choice.exhausted = shard.limit().add(choice.leaf);
-  choice.hidden = hidden || choice.exhausted;
+  choice.exhausted = choice.hidden = shard.limit().add(choice.leaf);
+}
+
+/// Counts the only draw of an item in this batch, from whose further rounds it is hidden.
+void SnapshotDraw::accept_once(const All& all, Choice& choice) noexcept {
+  accept(all, choice);
+  choice.hidden = true;
 }
 
 double SnapshotDraw::probability(double weight, std::size_t n) const noexcept {
@@ -312,11 +313,10 @@ void SnapshotDraw::hide(const All& all, std::span<const Choice> choices) noexcep
   });
 }
 
-void SnapshotDraw::show(const All& all, bool exhausted) noexcept {
-  const auto hidden = [exhausted](const Choice& choice) {
-    return choice.hidden && (exhausted || !choice.exhausted);
-  };
-  by_shard(chosen_, hidden, [&](std::size_t s, auto leaves, auto weights) {
+/// Shows the chosen items again for which `which` is true.
+template <class Which>
+void SnapshotDraw::show(const All& all, Which which) noexcept {
+  by_shard(chosen_, which, [&](std::size_t s, auto leaves, auto weights) {
     shard::LockedShard& shard = all[s];
     shard.selector(selector_).show(leaves, weights);
   });
@@ -327,7 +327,7 @@ void SnapshotDraw::undo(const All& all) noexcept {
     shard::LockedShard& shard = all[choice.shard];
     shard.limit().take_back(choice.leaf);
   }
-  show(all, true);
+  show(all, [](const Choice& choice) { return choice.hidden; });
   chosen_.clear();
 }
 
@@ -352,7 +352,7 @@ void SnapshotDraw::settle(const All& all) noexcept {
     shard.limit().exhaust(leaves);
   });
   if (any_hidden_) {
-    show(all, false);
+    show(all, [](const Choice& choice) { return choice.hidden && !choice.exhausted; });
   }
 }
 

@@ -51,18 +51,19 @@ class SnapshotDraw final : public DrawPlan {
   [[nodiscard]] double probability(double weight, std::size_t n) const noexcept;
   bool choose_first(const All& all, std::size_t n) noexcept;
   bool choose_by_weight(const All& all, std::size_t n, Draws draws, base::Random& random) noexcept;
-  void draw_round(const All& all, std::span<double> fractions, bool stratified, double total,
+  void draw_round(const All& all, std::span<double> fractions, select::Spread spread, double total,
                   base::Random& random) noexcept;
-  bool take_round(const All& all, std::size_t n, bool without, double total,
-                  base::Random& random) noexcept;
+  bool take_draws(const All& all, std::size_t n) noexcept;
   bool take_arrivals(const All& all, std::size_t n, double total, base::Random& random) noexcept;
-  void accept(const All& all, Choice& choice, bool hidden) noexcept;
+  void accept(const All& all, Choice& choice) noexcept;
+  void accept_once(const All& all, Choice& choice) noexcept;
 
   // Methods that hide and show items, and hand them out.
   template <class Which, class Call>
   void by_shard(std::span<const Choice> choices, Which which, Call call) noexcept;
   void hide(const All& all, std::span<const Choice> choices) noexcept;
-  void show(const All& all, bool exhausted) noexcept;
+  template <class Which>
+  void show(const All& all, Which which) noexcept;
   void undo(const All& all) noexcept;
   void settle(const All& all) noexcept;
   void fill_batch(const All& all, Drawing& drawing) noexcept;

@@ -72,8 +72,8 @@ void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& rando
   for (double& share : shares_) {
     share /= sum;
   }
-  select::allot(shares_, draws == Draws::Stratified, random, positions_,
-                std::span(fractions_).first(left), counts_);
+  select::allot(shares_, spread_of(draws), random, positions_, std::span(fractions_).first(left),
+                counts_);
   std::exclusive_scan(counts_.begin(), counts_.end(), begins_.begin(), std::size_t{0});
   shards_.visit([this](std::size_t s) { return counts_[s] != 0; },
                 [&](std::size_t s, shard::LockedShard& shard) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <span>
 
@@ -37,19 +38,21 @@ inline void sort_uniform(std::span<const double> from, std::span<double> to) noe
   }
 }
 
+/// Where draws are placed: one in each n-th of the total weight, or each anywhere in it.
+enum class Spread : std::uint8_t { Stratified, Independent };
+
 /// Places n draws over the whole buffer. `fractions` receives one position per draw, grouped by
 /// shard, each in [0, 1) of its shard's weight; the first counts[0] are those of shard 0, and so
 /// on.
 ///
 /// `shares` are the shards' parts of the total weight, and sum to 1; a shard with share 0 gets no
-/// draw. Stratified draws take one uniform position from each n-th of the total; independent draws
-/// are uniform over all of it. `scratch` has room for n.
-inline void allot(std::span<const double> shares, bool stratified, base::Random& random,
+/// draw. `scratch` has room for n.
+inline void allot(std::span<const double> shares, Spread spread, base::Random& random,
                   std::span<double> scratch, std::span<double> fractions,
                   std::span<std::size_t> counts) noexcept {
   constexpr double kBelowOne = 1.0 - 0x1p-53;  // The largest fraction: it must stay below 1.
   const std::size_t n = fractions.size();
-  if (stratified) {
+  if (spread == Spread::Stratified) {
     const double part = 1.0 / static_cast<double>(n);
     for (std::size_t i = 0; i < n; ++i) {
       scratch[i] = (static_cast<double>(i) + random.uniform()) * part;

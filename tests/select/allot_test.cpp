@@ -13,11 +13,13 @@ struct Allotted {
   std::vector<std::size_t> counts;
 };
 
-Allotted allot_draws(const Shares& shares, bool stratified, std::uint64_t seed, std::size_t n) {
+constexpr Spread kSpreads[] = {Spread::Independent, Spread::Stratified};
+
+Allotted allot_draws(const Shares& shares, Spread spread, std::uint64_t seed, std::size_t n) {
   base::Random random(seed);
   std::vector<double> scratch(n);
   Allotted result{std::vector<double>(n, -1.0), std::vector<std::size_t>(shares.size(), 99)};
-  allot(shares, stratified, random, scratch, result.fractions, result.counts);
+  allot(shares, spread, random, scratch, result.fractions, result.counts);
   return result;
 }
 
@@ -68,8 +70,8 @@ TEST(Allot, CountsAndFractionsAreSoundWhateverTheShares) {
     test::Rng rng(seed);
     const Shares shares = random_shares(rng);
     const std::size_t n = rng.between(1, 70);
-    for (const bool stratified : {false, true}) {
-      expect_sound(shares, allot_draws(shares, stratified, seed, n));
+    for (const Spread spread : kSpreads) {
+      expect_sound(shares, allot_draws(shares, spread, seed, n));
     }
     if (testing::Test::HasFailure()) {
       return;
@@ -85,7 +87,7 @@ TEST(Allot, StratifiedDrawsTakeOnePositionFromEachStratum) {
     const Shares shares = random_shares(rng);
     const std::size_t n = rng.between(1, 70);
     const std::vector<double> found =
-        positions(shares, allot_draws(shares, /*stratified=*/true, seed, n));
+        positions(shares, allot_draws(shares, Spread::Stratified, seed, n));
     for (std::size_t i = 0; i < n; ++i) {
       const auto stratum = static_cast<double>(i);
       ASSERT_GE(found[i], stratum / static_cast<double>(n) - kRounding);
@@ -97,8 +99,8 @@ TEST(Allot, StratifiedDrawsTakeOnePositionFromEachStratum) {
 TEST(Allot, WhatRoundingLeavesBeyondTheSumGoesToTheLastShardWithAShare) {
   // The shares lack more than rounding ever leaves, so that some draws fall in that gap.
   const Shares shares{0.25, 0.25, 0.0};
-  for (const bool stratified : {false, true}) {
-    const Allotted allotted = allot_draws(shares, stratified, 7, 64);
+  for (const Spread spread : kSpreads) {
+    const Allotted allotted = allot_draws(shares, spread, 7, 64);
     expect_sound(shares, allotted);
     EXPECT_GT(allotted.counts[1], 32U);
     EXPECT_EQ(allotted.fractions.back(), std::nextafter(1.0, 0.0));
@@ -109,7 +111,7 @@ TEST(Allot, FractionsReachIntoTheLastBitButNotOne) {
   // The second share is so small that a position just below its end, divided by it, rounds to 1.
   const Shares shares{1.0 - 0x1p-53, 0x1p-53};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    expect_sound(shares, allot_draws(shares, /*stratified=*/true, seed, 3));
+    expect_sound(shares, allot_draws(shares, Spread::Stratified, seed, 3));
   }
 }
 
@@ -119,12 +121,12 @@ TEST(Allot, BothKindsOfDrawsAreUniformOverTheTotal) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   const Shares shares{0.15, 0.0, 0.6, 0.25};
   base::Random random(kSeed);
-  for (const bool stratified : {false, true}) {
+  for (const Spread spread : kSpreads) {
     std::vector<std::uint64_t> counts(kCells);
     std::vector<double> scratch(7);
     Allotted allotted{std::vector<double>(7), std::vector<std::size_t>(shares.size())};
     for (int call = 0; call < 20000; ++call) {
-      allot(shares, stratified, random, scratch, allotted.fractions, allotted.counts);
+      allot(shares, spread, random, scratch, allotted.fractions, allotted.counts);
       for (const double position : positions(shares, allotted)) {
         ++counts[std::min(kCells - 1, static_cast<std::size_t>(position * kCells))];
       }
