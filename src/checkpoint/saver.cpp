@@ -203,11 +203,11 @@ std::uint64_t Saver::publish() {
     bytes = write_manifest(folder_, manifest_);
     // The manifest may exist from here on, because a rename may report an error and still have
     // happened. Then it is a valid manifest, and its data stay.
-    segments_->keep(true);
+    segments_->keep();
     folder_.rename(unfinished, finished);
   } catch (...) {
     if (!folder_.exists(finished)) {
-      segments_->keep(false);
+      segments_->discard();
       folder_.try_remove(unfinished);
     }
     throw;

@@ -51,8 +51,10 @@ class Segments {
 
   /// Syncs every file, and returns the files written.
   DataFiles finish() REPRISE_EXCLUDES(mutex_);
-  /// Sets whether the files stay when the object is destroyed, because a manifest may name them.
-  void keep(bool stay) noexcept { kept_ = stay; }
+  /// From now on the files stay when the object is destroyed, because a manifest may name them.
+  void keep() noexcept { kept_ = true; }
+  /// Takes `keep` back.
+  void discard() noexcept { kept_ = false; }
 
  private:
   struct Segment {

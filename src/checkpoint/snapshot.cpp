@@ -102,7 +102,42 @@ bool is_fault_of_files(const CheckpointError& error) noexcept {
          error.kind() == CheckpointError::Kind::Missing || error.error_number() == EIO;
 }
 
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): one loop, and why it goes on.
+namespace {
+
+/// The newest checkpoint of a listing that can be used, and the newer ones that cannot.
+struct Search {
+  std::optional<Snapshot> found;
+  std::vector<SkippedCheckpoint> passed;
+};
+
+Search search(const std::shared_ptr<record::Folder>& folder,
+              const std::shared_ptr<record::Lock>& lock, std::span<const std::uint64_t> numbers,
+              const std::stop_token& stop, const std::function<void(const Snapshot&)>& use) {
+  Search result;
+  for (const std::uint64_t number : numbers) {
+    try {
+      Snapshot opened(folder, lock, read_manifest(*folder, number));
+      opened.verify(stop);
+      if (use) {
+        use(opened);
+      }
+      result.found = std::move(opened);
+      break;
+    } catch (const CheckpointError& error) {
+      if (is_fault_of_files(error)) {
+        result.passed.push_back({number, error});
+        continue;
+      }
+      const bool of_call = error.kind() == CheckpointError::Kind::Cancelled ||
+                           error.kind() == CheckpointError::Kind::Io;
+      throw CheckpointError(result.passed.empty() || of_call ? error : result.passed.front().error);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 Snapshot open_latest(record::FileSystem& file_system, const std::string& directory,
                      const std::stop_token& stop, std::vector<SkippedCheckpoint>* skipped,
                      const std::function<void(const Snapshot&)>& use) {
@@ -111,26 +146,7 @@ Snapshot open_latest(record::FileSystem& file_system, const std::string& directo
   const std::shared_ptr<record::Lock> lock = folder->lock(kReadersLock, record::LockMode::Shared);
   std::vector<std::uint64_t> numbers = manifest_numbers(folder->list());
   for (int listing = 1;; ++listing) {
-    std::vector<SkippedCheckpoint> passed;
-    std::optional<Snapshot> snapshot;
-    for (auto number = numbers.begin(); number != numbers.end() && !snapshot; ++number) {
-      try {
-        Snapshot opened(folder, lock, read_manifest(*folder, *number));
-        opened.verify(stop);
-        if (use) {
-          use(opened);
-        }
-        snapshot = std::move(opened);
-      } catch (const CheckpointError& error) {
-        if (is_fault_of_files(error)) {
-          passed.push_back({*number, error});
-          continue;
-        }
-        const bool of_call = error.kind() == CheckpointError::Kind::Cancelled ||
-                             error.kind() == CheckpointError::Kind::Io;
-        throw CheckpointError(passed.empty() || of_call ? error : passed.front().error);
-      }
-    }
+    auto [snapshot, passed] = search(folder, lock, numbers, stop, use);
     if (lock == nullptr && !passed.empty() && listing < kMaxListings) {
       // A save may have removed a file after it was listed; then there is a newer checkpoint.
       std::vector<std::uint64_t> present = manifest_numbers(folder->list());

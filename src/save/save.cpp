@@ -186,32 +186,29 @@ void write_state(checkpoint::Saver& saver, const char* name, const Contents& con
   saver.write_state(name, std::array{to.encoded()});
 }
 
-SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
-                     const std::string& directory, const SaveOptions& options,
-                     std::span<const base::Random::State> samplers)
-    REPRISE_REQUIRES(core.saves.mutex) {
-  checkpoint::Saver saver(files, directory, options, core.saves.base);
-  // D1: acquire; partner: end_truncated, as in BufferCore::stats.
-  std::uint64_t saved_steps = core.counters.dropped_steps.load(std::memory_order_acquire);
-  const Image image = store_all(core);
-  const std::vector<ShardImage>& images = image.shards;
-  // The counts are read after the images, so that they include everything that the images show.
-  const StoredBuffer stored = stored_buffer(core, image.alphas, samplers);
-  write_state(saver, kBufferState, stored, stored.ratio ? kStateVersionRatio : kStateVersion);
-  write_state(saver, kSchemaState, core.schema());
-  write_state(saver, kOptionsState, core.options(), kStateVersionWords);
+/// The steps that the images hold or have evicted, and the chunks that hold them.
+struct Totals {
+  std::uint64_t steps = 0;
   std::uint64_t chunks = 0;
+};
+Totals totals_of(std::span<const ShardImage> images) {
+  Totals totals;
   for (const ShardImage& shard : images) {
-    saved_steps += shard.evicted;
+    totals.steps += shard.evicted;
     for (const ChunkImage& chunk : shard.chunks) {
-      saved_steps += chunk.steps;
+      totals.steps += chunk.steps;
     }
-    chunks += shard.chunks.size();
+    totals.chunks += shard.chunks.size();
   }
-  saver.announce(chunks);
+  return totals;
+}
+
+/// Writes the chunks and states of all shards; `changes` receives the changes of each chunk.
+std::vector<Written> write_shards(buffer::BufferCore& core, checkpoint::Saver& saver,
+                                  std::span<const ShardImage> images, const SaveOptions& options,
+                                  std::span<std::uint32_t> changes)
+    REPRISE_REQUIRES(core.saves.mutex) {
   std::vector<Written> written;
-  core.saves.changes.resize(core.store().chunks());
-  std::vector<std::uint32_t> changes(core.store().chunks());
   std::uint64_t bytes = 0;
   for (const ShardImage& shard : images) {
     written.push_back(reuse_chunks(core, saver, shard, changes));
@@ -226,18 +223,45 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   base::for_each_index(images.size(), one_thread ? 0 : bytes, [&](std::size_t s) {
     write_shard(core, saver, s, images[s], written[s], pace);
   });
+  return written;
+}
+
+std::uint64_t left_out_steps(std::span<const ShardImage> images, std::span<const Written> written) {
+  std::uint64_t steps = 0;
+  for (std::size_t s = 0; s < images.size(); ++s) {
+    for (std::size_t i = 0; i < written[s].size(); ++i) {
+      steps += written[s][i] ? 0 : images[s].chunks[i].steps;
+    }
+  }
+  return steps;
+}
+
+SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
+                     const std::string& directory, const SaveOptions& options,
+                     std::span<const base::Random::State> samplers)
+    REPRISE_REQUIRES(core.saves.mutex) {
+  checkpoint::Saver saver(files, directory, options, core.saves.base);
+  // D1: acquire; partner: end_truncated, as in BufferCore::stats.
+  const std::uint64_t dropped = core.counters.dropped_steps.load(std::memory_order_acquire);
+  const Image image = store_all(core);
+  // The counts are read after the images, so that they include everything that the images show.
+  const StoredBuffer stored = stored_buffer(core, image.alphas, samplers);
+  write_state(saver, kBufferState, stored, stored.ratio ? kStateVersionRatio : kStateVersion);
+  write_state(saver, kSchemaState, core.schema());
+  write_state(saver, kOptionsState, core.options(), kStateVersionWords);
+  const Totals totals = totals_of(image.shards);
+  saver.announce(totals.chunks);
+  core.saves.changes.resize(core.store().chunks());
+  std::vector<std::uint32_t> changes(core.store().chunks());
+  const std::vector<Written> written = write_shards(core, saver, image.shards, options, changes);
   // Attachments come after the chunks, because chunks may be evicted while others are written.
   write_attachments(saver, options.attachments);
   SaveResult result = saver.commit();
-  for (std::size_t s = 0; s < images.size(); ++s) {
-    for (std::size_t i = 0; i < written[s].size(); ++i) {
-      result.left_out_steps += written[s][i] ? 0 : images[s].chunks[i].steps;
-    }
-  }
+  result.left_out_steps = left_out_steps(image.shards, written);
   core.saves.base = saver.id();
   core.saves.changes = std::move(changes);
   // Relaxed: a statistic.
-  core.counters.saved_steps.store(saved_steps, std::memory_order_relaxed);
+  core.counters.saved_steps.store(dropped + totals.steps, std::memory_order_relaxed);
   return result;
 }
 

@@ -29,7 +29,7 @@ struct ItemHeader {
   static constexpr std::uint64_t kMaxPosition = (std::uint64_t{1} << 40U) - 1;
 
   static ItemHeader make(std::uint64_t episode, std::uint64_t position, std::uint32_t length,
-                         bool terminated) noexcept {
+                         bool terminated = false) noexcept {
     return {episode, position << 24U | std::uint64_t{length} << 8U | (terminated ? 1U : 0U)};
   }
   [[nodiscard]] std::uint64_t position() const noexcept { return packed >> 24U; }
@@ -37,7 +37,7 @@ struct ItemHeader {
   [[nodiscard]] bool terminated() const noexcept { return (packed & 0xffU) != 0; }
   /// The header of the same item with a window of at most `steps` steps.
   [[nodiscard]] ItemHeader within(std::uint32_t steps) const noexcept {
-    return steps < length() ? make(episode, position(), steps, false) : *this;
+    return steps < length() ? make(episode, position(), steps) : *this;
   }
 };
 static_assert(sizeof(ItemHeader) == 16 && std::is_trivially_copyable_v<ItemHeader>);

@@ -214,15 +214,15 @@ void StepWriter::check_finite() const {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool observation = specs[i].traits().has_next;
     if (specs[i].traits().checked_finite && (!observation || position_ == 0)) {
-      check_finite(/*next=*/false, i, rows[kNow] + fields[i].offset);
+      check_finite(kNow, i, rows[kNow] + fields[i].offset);
     }
     if (observation) {
-      check_finite(/*next=*/true, i, rows[kNext] + fields[i].offset);
+      check_finite(kNext, i, rows[kNext] + fields[i].offset);
     }
   }
 }
 
-void StepWriter::check_finite(bool next, std::size_t field, const void* values,
+void StepWriter::check_finite(std::size_t step, std::size_t field, const void* values,
                               std::optional<std::size_t> transition) const {
   const FieldSpec& spec = format_.schema.fields()[field];
   const detail::NotFinite found =
@@ -231,8 +231,8 @@ void StepWriter::check_finite(bool next, std::size_t field, const void* values,
     return;
   }
   base::refuse(base::Call{"Writer::commit"}, "field '", spec.name, "' of the ",
-               next ? "next" : "current", " step is ", found.name, " at element ", found.element,
-               ", in ",
+               step == kNext ? "next" : "current", " step is ", found.name, " at element ",
+               found.element, ", in ",
                transition ? base::text("transition ", *transition)
                           : base::text("step ", position_, " of episode ", episode_),
                "; allowed: finite (", base::OptionsOf{"Schema"}, "require_finite)");
@@ -251,7 +251,8 @@ void StepWriter::check_rows(std::size_t count, std::span<const detail::RawValue>
     }
     for (std::size_t i = first; i < count; ++i) {
       if (must_be_finite) {
-        check_finite(value.next, value.index, row_of(value, spec, i), i);
+        check_finite(value.next ? std::size_t{kNext} : std::size_t{kNow}, value.index,
+                     row_of(value, spec, i), i);
       }
       if (is_discount) {
         check_discount(row_of(value, spec, i));

@@ -151,7 +151,7 @@ class StepWriter : public detail::RowView {
   /// Not inlined, because only buffers with `require_finite` call it.
   [[gnu::noinline]] void check_finite() const;
   /// `transition`: the number of the step among those of `add_transitions`, for the message.
-  void check_finite(bool next, std::size_t field, const void* values,
+  void check_finite(std::size_t step, std::size_t field, const void* values,
                     std::optional<std::size_t> transition = std::nullopt) const;
 
   const buffer::Selectors& selectors_;

@@ -182,15 +182,13 @@ storage::ItemHeader WriterCore::header(std::uint32_t row, std::uint32_t back, st
   }
   storage::ItemHeader noted;
   std::memcpy(&noted, chunk_.at(row), sizeof(noted));
-  return storage::ItemHeader::make(noted.episode, noted.position(), length + finals_,
-                                   /*terminated=*/false);
+  return storage::ItemHeader::make(noted.episode, noted.position(), length + finals_);
 }
 
 /// Writes the episode, position and end of the current step of a stream into its row, before an
 /// item whose window has the step is decided.
 void WriterCore::note_step(End end) noexcept {
-  const auto noted =
-      storage::ItemHeader::make(episode_, position_, /*length=*/0, /*terminated=*/false);
+  const auto noted = storage::ItemHeader::make(episode_, position_, /*length=*/0);
   std::memcpy(rows[kNow], &noted, sizeof(noted));
   core_->layout().stream_rows().put(rows[kNow], static_cast<storage::StreamRow>(end));
 }

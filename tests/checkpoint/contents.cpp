@@ -48,6 +48,16 @@ const Contents& ContentsGenerator::next() {
   return contents_;
 }
 
+namespace {
+
+/// The bytes of a chunk in two parts, with an empty one between them, which must change nothing.
+template <class Span>
+std::array<Span, 3> in_parts(Span bytes, std::size_t first) {
+  return {bytes.first(first), Span(), bytes.subspan(first)};
+}
+
+}  // namespace
+
 Saved save(record::FileSystem& file_system, const std::string& directory, const Contents& contents,
            const SaveOptions& options, std::optional<checkpoint::ManifestId> base,
            std::uint64_t full_bytes) {
@@ -55,10 +65,7 @@ Saved save(record::FileSystem& file_system, const std::string& directory, const 
   saver.announce(contents.chunks.size());
   for (const auto& [index, chunk] : contents.chunks) {
     if (!saver.reuse_chunk(chunk.id)) {
-      const Bytes bytes(chunk.bytes);
-      // An empty part between the two halves must change nothing.
-      const std::size_t half = bytes.size() / 2;
-      saver.write_chunk(chunk.id, std::array{bytes.first(half), Bytes(), bytes.subspan(half)});
+      saver.write_chunk(chunk.id, in_parts(Bytes(chunk.bytes), chunk.bytes.size() / 2));
     }
   }
   for (const auto& [name, bytes] : contents.states) {
@@ -73,9 +80,8 @@ Contents read_all(const checkpoint::Snapshot& snapshot) {
   checkpoint::Reader reader(snapshot);
   for (const checkpoint::ChunkEntry& entry : snapshot.chunks()) {
     ByteVector bytes(entry.at.place.raw);
-    const WritableBytes room(bytes);
-    const std::size_t third = room.size() / 3;
-    reader.read_chunk(entry, std::array{room.first(third), WritableBytes(), room.subspan(third)});
+    // Other parts than those that `save` writes, because a reader may ask for any.
+    reader.read_chunk(entry, in_parts(WritableBytes(bytes), bytes.size() / 3));
     contents.chunks[entry.id.index] = {entry.id, bytes};
   }
   for (const checkpoint::StateEntry& entry : snapshot.states()) {

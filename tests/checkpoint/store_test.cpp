@@ -207,7 +207,7 @@ TEST(Store, TakesAtMostTwiceTheBytesOfItsRecords) {
   const std::uint64_t seed = 5;
   ContentsGenerator maker(seed, 60, 100);
   MemoryFileSystem system;
-  system.record(false);
+  system.stop_recording();
   std::optional<ManifestId> base;
   for (int i = 0; i < 60; ++i) {
     base = save(system, kDirectory, maker.next(), {.keep = 1}, base).id;
@@ -225,7 +225,7 @@ TEST(Store, TakesAtMostTwiceTheBytesOfItsRecords) {
 
 TEST(Store, TakesChunksFromSeveralThreadsAtOnce) {
   MemoryFileSystem system;
-  system.record(false);
+  system.stop_recording();
   Contents contents;
   test::Rng rng(8);
   for (std::uint32_t i = 0; i < 64; ++i) {
@@ -281,7 +281,7 @@ TEST(Store, SplitsLargeSavesIntoSeveralDataFiles) {
     GTEST_SKIP() << "oneTBB, which ThreadSanitizer does not know, reads files of this size";
   }
   MemoryFileSystem system;
-  system.record(false);
+  system.stop_recording();
   test::Rng rng(1);
   Contents contents;
   const ByteVector bytes = test::compressible_bytes(rng, std::size_t{33} << 20U);

@@ -206,7 +206,7 @@ TEST(HindsightOverChunks, NoGoalIsBehindTheLastRowOfAChunk) {
   const std::uint32_t chunk = store.place(key.slot()).chunk;
   storage::ItemHeader header;
   std::memcpy(&header, store.row(chunk, 0), sizeof(header));
-  header = storage::ItemHeader::make(header.episode, 15, 1, false);
+  header = storage::ItemHeader::make(header.episode, 15, 1);
   std::memcpy(store.row(chunk, 15), &header, sizeof(header));
   expect_uniform(distances_of(line, HindsightGoal::Final, key), 15, 15);
   expect_uniform(distances_of(line, HindsightGoal::Future, key), 1, 15);

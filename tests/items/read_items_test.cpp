@@ -105,7 +105,7 @@ TEST(Gather, FillsAndClearsUniqueFrames) {
   NumberedBuffer line(options);
   line.append_many(1, 8);
   const std::map<std::uint64_t, ItemKey> keys = line.keys();
-  Batch batch = line.replay.make_batch(2, nullptr, true);
+  Batch batch = line.replay.make_batch(2, nullptr, /*unique_frames=*/true);
   ASSERT_EQ(line.replay.gather(std::vector{keys.at(5), keys.at(3)}, batch), 2U);
   EXPECT_EQ(std::ranges::max(batch.frames(line.id)), 6U);
   EXPECT_TRUE(

@@ -48,8 +48,8 @@ class MemoryFileSystem final : public record::FileSystem {
   /// Records a mark, by which tests find a place among the operations.
   void mark(std::uint64_t value);
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
-  /// Turns recording on or off. Off saves memory if many bytes are written.
-  void record(bool on) { recording_ = on; }
+  /// Records no more operations, which saves memory where many bytes are written.
+  void stop_recording() { recording_ = false; }
 
  private:
   friend class MemoryDirectory;

@@ -94,7 +94,7 @@ TEST(CheckpointBesideWriters, AStepSeenInTwoChunksIsThereOnce) {
     committed[writer] += steps;
   };
   MemoryFileSystem files;
-  files.record(false);
+  files.stop_recording();
   for (std::size_t round = 0; round < 100; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
     const std::uint64_t other = rng.chance(0.5) ? 1 : 2;

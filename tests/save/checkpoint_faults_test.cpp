@@ -136,7 +136,7 @@ bool save_with(SavedBuffer& buffer, MemoryFileSystem& files, const Fault& fault)
 TEST(CheckpointFaults, OfAnyCallOfASaveLoseNothing) {
   SavedBuffer buffer;
   MemoryFileSystem files;
-  files.record(false);
+  files.stop_recording();
   buffer.append_some();
   for (std::size_t call = 0; call < kCalls; ++call) {
     for (const How how : {How::Fails, How::FailsForGood, How::DoneButFails}) {

@@ -291,7 +291,7 @@ TEST(HostileCheckpoint, AWindowThatLeavesItsChunkIsRefused) {
   };
   const auto window = [](std::uint64_t position, std::uint32_t length) {
     return [=](StoredItem& item) {
-      item.header = storage::ItemHeader::make(item.header.episode, position, length, false);
+      item.header = storage::ItemHeader::make(item.header.episode, position, length);
     };
   };
   // The frame stack would read a row before the first one.

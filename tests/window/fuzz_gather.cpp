@@ -49,7 +49,7 @@ void gather(Bytes bytes, bool sequences, bool unique) {
     bytes = bytes.subspan(std::min(sizeof(ref), bytes.size()));
     std::memcpy(store.row(0, row) + layout.fields()[0].offset, &ref, sizeof(ref));
     const std::uint32_t length = std::min(kRows - 1 - row, spec.ahead());
-    const ItemHeader header = ItemHeader::make(1, row, length, false);
+    const ItemHeader header = ItemHeader::make(1, row, length);
     std::memcpy(store.row(0, row), &header, sizeof(header));
     if (length != 0) {
       rows.push_back(store.row(0, row));

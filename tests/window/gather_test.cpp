@@ -35,7 +35,7 @@ TEST(Gather, ReadsNoRewardOrDiscountBehindTheWindow) {
   const auto set = [&](std::size_t row, std::size_t field, float value) {
     std::memcpy(memory.data() + row * layout.stride() + layout.fields()[field].offset, &value, 4);
   };
-  const auto header = storage::ItemHeader::make(9, 0, /*length=*/2, /*terminated=*/false);
+  const auto header = storage::ItemHeader::make(9, 0, /*length=*/2);
   std::memcpy(memory.data(), &header, sizeof(header));
   set(0, kReward, 8.0F);
   set(0, kDiscount, 0.25F);
