@@ -112,80 +112,107 @@ INSTANTIATE_TEST_SUITE_P(
                         Window(Sequences{.length = 4, .period = 3, .end = SequenceEnd::Overlap})),
         testing::Bool()));
 
+/// Random calls to a buffer, beside the model.
+class BufferAndModel {
+ public:
+  BufferAndModel(const Window& window, bool compressed, std::uint64_t seed)
+      : world(options_of(window), compressed), rng_(seed) {
+    for (std::size_t w = 0; w < next_.size(); ++w) {
+      writers_.push_back(world.replay->writer());
+    }
+  }
+
+  void append() {
+    const std::size_t w = rng_.below(writers_.size());
+    for (std::size_t i = rng_.between(1, 5); i-- > 0;) {
+      const End end = rng_.chance(0.1) ? End::Truncated : End::Continue;
+      ASSERT_EQ(world.append(writers_[w], next_[w]++, end), CommitStatus::Committed);
+      next_[w] += end == End::Continue ? 0 : 1;
+    }
+    static_cast<void>(world.replay->size());
+  }
+  /// Compares the values of a batch of all items.
+  void compare(const Batch& batch) {
+    const std::span<const std::uint64_t> ids = batch.now(world.id);
+    const std::size_t steps = ids.size() / batch.size();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const std::vector<std::uint64_t> shown = world.shown_writes(batch, i);
+      for (std::uint32_t k = 0; k < shown.size(); ++k) {
+        model_.expect_value(batch.keys()[i].slot() + k, ids[i * steps + k], shown[k]);
+      }
+      every_key_.insert(batch.keys()[i].bits);
+    }
+  }
+  /// Updates some of the items, one of them twice, and a key that may be stale: all steps of their
+  /// windows, or only the first.
+  void update(const Batch& batch) {
+    keys_.clear();
+    values_.clear();
+    const std::size_t steps = batch.now(world.id).size() / batch.size();
+    const std::size_t given = rng_.chance(0.5) ? steps : 1;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (rng_.chance(0.3)) {
+        add(batch, i, given);
+      }
+    }
+    add(batch, rng_.below(batch.size()), given);
+    const ItemKey old{
+        *std::next(every_key_.begin(), static_cast<std::ptrdiff_t>(rng_.below(every_key_.size())))};
+    const bool gone =
+        std::ranges::find(batch.keys(), old.bits, &ItemKey::bits) == std::ranges::end(batch.keys());
+    if (gone) {
+      keys_.push_back(old);
+      values_.resize(values_.size() + 7 * given, 0xEEEE);
+    }
+    const UpdateResult result = world.replay->update(keys_, world.latent, values_);
+    ASSERT_EQ(result.stale, gone ? 1U : 0U);
+    ASSERT_EQ(result.applied + result.stale, keys_.size());
+  }
+
+  LatentBuffer world;
+
+ private:
+  /// Adds an item, with values of its first `given` steps, to the update.
+  void add(const Batch& batch, std::size_t item, std::size_t given) {
+    const std::span<const std::uint64_t> ids = batch.now(world.id);
+    const std::size_t steps = ids.size() / batch.size();
+    keys_.push_back(batch.keys()[item]);
+    for (std::uint32_t k = 0; k < given; ++k) {
+      const std::uint64_t step = ids[item * steps + k];
+      const std::uint64_t write = ++writes_ % 60'000 + 1;
+      const Latent latent = latent_of(step, write);
+      values_.insert(values_.end(), latent.begin(), latent.end());
+      if (k < batch.lengths()[item] || steps == 1) {
+        model_.write(batch.keys()[item].slot() + k, step, write);
+      }
+    }
+  }
+
+  Model model_;
+  Rng rng_;
+  std::vector<Writer> writers_;
+  std::array<std::uint64_t, 2> next_{1, std::uint64_t{1} << 16U};  ///< Each writer's next step.
+  std::uint64_t writes_ = 0;
+  std::set<std::uint64_t> every_key_;
+  // Of an update.
+  std::vector<ItemKey> keys_;
+  std::vector<std::uint16_t> values_;
+};
+
 TEST_P(Windows, ShowTheValuesOfAModelAfterRandomUpdates) {
   const auto& [window, compressed] = GetParam();
   for (std::uint64_t seed = 1; seed <= scaled(4); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Rng rng(seed);
-    LatentBuffer world(options_of(window), compressed);
-    Model model;
-    std::vector<Writer> writers;
-    for (int w = 0; w < 2; ++w) {
-      writers.push_back(world.replay->writer());
-    }
-    std::array<std::uint64_t, 2> next{1, std::uint64_t{1} << 16U};
-    std::uint64_t writes = 0;
-    std::set<std::uint64_t> every_key;
+    BufferAndModel both(window, compressed, seed);
     for (std::size_t call = 0; call < 400 && !HasFailure(); ++call) {
-      const std::size_t w = rng.below(2);
-      for (std::size_t i = rng.between(1, 5); i-- > 0;) {
-        const End end = rng.chance(0.1) ? End::Truncated : End::Continue;
-        ASSERT_EQ(world.append(writers[w], next[w]++, end), CommitStatus::Committed);
-        next[w] += end == End::Continue ? 0 : 1;
+      ASSERT_NO_FATAL_FAILURE(both.append());
+      if (both.world.replay->stats().items != 0) {
+        const Batch batch = both.world.draw_all();
+        both.compare(batch);
+        ASSERT_NO_FATAL_FAILURE(both.update(batch));
       }
-      static_cast<void>(world.replay->size());
-      if (world.replay->stats().items == 0) {
-        continue;
-      }
-      const Batch batch = world.draw_all();
-      const std::size_t steps = batch.now(world.id).size() / batch.size();
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        const std::vector<std::uint64_t> shown = world.shown_writes(batch, i);
-        for (std::uint32_t k = 0; k < shown.size(); ++k) {
-          model.expect_value(batch.keys()[i].slot() + k, batch.now(world.id)[i * steps + k],
-                             shown[k]);
-        }
-        every_key.insert(batch.keys()[i].bits);
-      }
-      // Updates some of the items, one of them twice, and a key that may be stale: all steps of
-      // their windows, or only the first.
-      std::vector<ItemKey> keys;
-      std::vector<std::uint16_t> values;
-      const std::size_t updated_steps = rng.chance(0.5) ? steps : 1;
-      std::set<std::uint64_t> resident_keys;
-      for (const ItemKey key : batch.keys()) {
-        resident_keys.insert(key.bits);
-      }
-      const auto add = [&](std::size_t i) {
-        keys.push_back(batch.keys()[i]);
-        for (std::uint32_t k = 0; k < updated_steps; ++k) {
-          const std::uint64_t step = batch.now(world.id)[i * steps + k];
-          const std::uint64_t write = ++writes % 60'000 + 1;
-          const Latent latent = latent_of(step, write);
-          values.insert(values.end(), latent.begin(), latent.end());
-          if (k < batch.lengths()[i] || steps == 1) {
-            model.write(batch.keys()[i].slot() + k, step, write);
-          }
-        }
-      };
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        if (rng.chance(0.3)) {
-          add(i);
-        }
-      }
-      add(rng.below(batch.size()));
-      const ItemKey old{
-          *std::next(every_key.begin(), static_cast<std::ptrdiff_t>(rng.below(every_key.size())))};
-      const bool stale = !resident_keys.contains(old.bits);
-      if (stale) {
-        keys.push_back(old);
-        values.resize(values.size() + 7 * updated_steps, 0xEEEE);
-      }
-      const UpdateResult result = world.replay->update(keys, world.latent, values);
-      ASSERT_EQ(result.stale, stale ? 1U : 0U);
-      ASSERT_EQ(result.applied + result.stale, keys.size());
     }
-    EXPECT_GT(world.replay->stats().evicted_steps, 100U);
+    EXPECT_GT(both.world.replay->stats().evicted_steps, 100U);
   }
 }
 

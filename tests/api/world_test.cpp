@@ -96,7 +96,7 @@ TEST_P(WorldOf, NoticesAChangeOfAnyByteOfAnItem) {
 
 TEST(ItemCheck, NoticesItemsAndEndsThatTheirEpisodeDoesNotHave) {
   World world;
-  const Episodes episodes(1, true, 0);
+  const Episodes episodes(1, /*faulty=*/true, 0);
   const WindowRule rule(Transitions{.n_step = 2});
   ReplayBuffer replay(world.schema(), {.capacity_steps = 64, .window = rule.window()});
   Writer writer = replay.writer();

@@ -54,10 +54,10 @@ reprise::Options options() {
 /// depends only on the calls.
 class Subject {
  public:
-  Subject() : replay_(schema_, options()), numbers_(1) { open(/*resume=*/false); }
+  Subject() : replay_(schema_, options()), numbers_(1) { open(Samplers::New); }
   explicit Subject(const char* directory)
       : replay_(reprise::ReplayBuffer::load(directory).buffer), numbers_(2) {
-    open(/*resume=*/true);
+    open(Samplers::Resumed);
   }
 
   void append(int steps) {
@@ -76,9 +76,10 @@ class Subject {
     }
   }
 
-  /// Draws a batch by each selector, prints it and sets new priorities. Prints whole keys or only
-  /// slots: generations of steps written after a load differ from load to load.
-  void draw(const char* when, bool whole_keys) {
+  /// What is printed of keys: generations of steps written after a load differ from load to load.
+  enum class Keys { Whole, Slots };
+  /// Draws a batch by each selector, prints it and sets new priorities.
+  void draw(const char* when, Keys shown) {
     for (std::size_t s = 0; s < samplers_.size(); ++s) {
       const auto batch = samplers_[s].sample(kBatch, {.beta = 0.7F, .timeout = {}});
       if (!batch) {
@@ -88,7 +89,7 @@ class Subject {
       for (std::size_t i = 0; i < kBatch; ++i) {
         const reprise::ItemKey key = batch->keys()[i];
         std::printf("%s %zu %016llx %a %a %a %a %llx", when, s,
-                    static_cast<unsigned long long>(whole_keys ? key.bits : key.slot()),
+                    static_cast<unsigned long long>(shown == Keys::Whole ? key.bits : key.slot()),
                     batch->probabilities()[i], double{batch->weights()[i]},
                     double{batch->returns(reward_)[i]}, double{batch->discounts()[i]},
                     static_cast<unsigned long long>(batch->now(action_)[i]));
@@ -112,13 +113,15 @@ class Subject {
   }
 
  private:
-  void open(bool resume) {
+  enum class Samplers { New, Resumed };
+  void open(Samplers which) {
     for (std::size_t i = 0; i < options().max_writers; ++i) {
       writers_.push_back(replay_.writer());
     }
     for (std::size_t s = 0; s < options().selectors.size(); ++s) {
       samplers_.push_back(replay_.selector(s).sampler(
-          {.seed = s, .resume = resume ? std::optional<std::size_t>(s) : std::nullopt}));
+          {.seed = s,
+           .resume = which == Samplers::Resumed ? std::optional<std::size_t>(s) : std::nullopt}));
     }
   }
 
@@ -178,7 +181,7 @@ void write(const char* directory) {
   subject.append(2000);
   for (int round = 0; round < 20; ++round) {
     subject.append(150);
-    subject.draw("before", /*whole_keys=*/true);
+    subject.draw("before", Subject::Keys::Whole);
   }
   subject.end_episodes();
   subject.save(directory);
@@ -186,10 +189,10 @@ void write(const char* directory) {
 
 void draw(const char* directory) {
   Subject subject(directory);
-  subject.draw("loaded", /*whole_keys=*/true);
+  subject.draw("loaded", Subject::Keys::Whole);
   for (int round = 0; round < 10; ++round) {
     subject.append(250);
-    subject.draw("further", /*whole_keys=*/false);
+    subject.draw("further", Subject::Keys::Slots);
   }
 }
 

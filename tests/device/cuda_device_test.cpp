@@ -16,6 +16,9 @@ using device::Handle;
 using device::Ordinal;
 using device::Result;
 
+/// Whose memory a block is in.
+enum Place : std::uint8_t { kDevice, kHost };
+
 /// The state of a fake driver with one device, number 3, in the host's memory. Calls complete at
 /// once.
 struct Fake {
@@ -25,20 +28,22 @@ struct Fake {
   int contexts = 0;                ///< How often the device's context is retained.
   int current = 0;                 ///< How often the context was pushed and not popped.
   int handles = 0;                 ///< Number of streams and events.
-  int blocks[2] = {};       ///< Number of blocks in the memory of the device and of the host.
-  int without_context = 0;  ///< Number of calls that need a current context and had none.
+  int blocks[2] = {};              ///< Number of blocks in the memory of each `Place`.
+  int without_context = 0;         ///< Number of calls that need a current context and had none.
 };
 Fake* fake = nullptr;
 
-Result call_result(const char* call, bool needs_context = true) {
-  if (needs_context && fake->current == 0) {
-    ++fake->without_context;
-  }
+Result call_result(const char* call) {
   return fake->failing == call ? fake->error : 0;
+}
+/// The result of a call that needs a context.
+Result call_result_in_context(const char* call) {
+  fake->without_context += fake->current == 0 ? 1 : 0;
+  return call_result(call);
 }
 
 Result make_handle(const char* call, Handle* handle) {
-  if (const Result result = call_result(call); result != 0) {
+  if (const Result result = call_result_in_context(call); result != 0) {
     return result;
   }
   *handle = new char;
@@ -51,22 +56,22 @@ Result free_handle(const char* call, Handle handle) {
     delete static_cast<char*>(handle);
     --fake->handles;
   }
-  return call_result(call);
+  return call_result_in_context(call);
 }
 
-Result allocate_block(const char* call, bool on_host, std::size_t bytes, void** block) {
-  if (const Result result = call_result(call); result != 0) {
+Result allocate_block(const char* call, Place place, std::size_t bytes, void** block) {
+  if (const Result result = call_result_in_context(call); result != 0) {
     return result;
   }
   *block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  ++fake->blocks[on_host];
+  ++fake->blocks[place];
   return 0;
 }
 
-Result free_block(const char* call, bool on_host, void* block) {
+Result free_block(const char* call, Place place, void* block) {
   std::free(block);
-  --fake->blocks[on_host];
-  return call_result(call);
+  --fake->blocks[place];
+  return call_result_in_context(call);
 }
 
 Result record_stream_call(const char* call, std::vector<Handle> handles) {
@@ -75,27 +80,24 @@ Result record_stream_call(const char* call, std::vector<Handle> handles) {
     entry += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(handle));
   }
   fake->calls.push_back(entry);
-  return call_result(call);
+  return call_result_in_context(call);
 }
 
 /// Each function checks its constant arguments. 1 is CUDA_ERROR_INVALID_VALUE, 101
 /// CUDA_ERROR_INVALID_DEVICE, 201 CUDA_ERROR_INVALID_CONTEXT.
 Driver fake_driver() {
   return {
-      .init = [](unsigned flags) -> Result {
-        return flags == 0 ? call_result("cuInit", /*needs_context=*/false) : 1;
-      },
+      .init = [](unsigned flags) -> Result { return flags == 0 ? call_result("cuInit") : 1; },
       .error_name = [](Result result, const char** name) -> Result {
         *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
         return result == 700 ? 0 : 1;
       },
       .get_device = [](Ordinal* device, int ordinal) -> Result {
         *device = ordinal;
-        return ordinal == 3 ? call_result("cuDeviceGet", /*needs_context=*/false) : 101;
+        return ordinal == 3 ? call_result("cuDeviceGet") : 101;
       },
       .retain_context = [](Handle* context, Ordinal device) -> Result {
-        const Result result =
-            device == 3 ? call_result("cuDevicePrimaryCtxRetain", /*needs_context=*/false) : 101;
+        const Result result = device == 3 ? call_result("cuDevicePrimaryCtxRetain") : 101;
         *context = result == 0 ? fake : nullptr;
         fake->contexts += result == 0 ? 1 : 0;
         return result;
@@ -105,8 +107,7 @@ Driver fake_driver() {
         return 0;
       },
       .push_context = [](Handle context) -> Result {
-        const Result result =
-            context == fake ? call_result("cuCtxPushCurrent", /*needs_context=*/false) : 201;
+        const Result result = context == fake ? call_result("cuCtxPushCurrent") : 201;
         fake->current += result == 0 ? 1 : 0;
         return result;
       },
@@ -115,14 +116,14 @@ Driver fake_driver() {
         return --fake->current >= 0 ? 0 : 201;
       },
       .allocate_host = [](void** block, std::size_t bytes, unsigned flags) -> Result {
-        return flags == 1 ? allocate_block("cuMemHostAlloc", true, bytes, block) : 1;
+        return flags == 1 ? allocate_block("cuMemHostAlloc", kHost, bytes, block) : 1;
       },
-      .free_host = [](void* block) -> Result { return free_block("cuMemFreeHost", true, block); },
+      .free_host = [](void* block) -> Result { return free_block("cuMemFreeHost", kHost, block); },
       .allocate = [](DevicePointer* away, std::size_t bytes) -> Result {
-        return allocate_block("cuMemAlloc", false, bytes, reinterpret_cast<void**>(away));
+        return allocate_block("cuMemAlloc", kDevice, bytes, reinterpret_cast<void**>(away));
       },
       .free = [](DevicePointer away) -> Result {
-        return free_block("cuMemFree", false, reinterpret_cast<void*>(away));
+        return free_block("cuMemFree", kDevice, reinterpret_cast<void*>(away));
       },
       .make_stream = [](Handle* stream, unsigned flags) -> Result {
         return flags == 1 ? make_handle("cuStreamCreate", stream) : 1;
@@ -156,8 +157,8 @@ class FakeCuda : public testing::Test {
     EXPECT_EQ(state.contexts, 0);
     EXPECT_EQ(state.current, 0);
     EXPECT_EQ(state.handles, 0);
-    EXPECT_EQ(state.blocks[0], 0);
-    EXPECT_EQ(state.blocks[1], 0);
+    EXPECT_EQ(state.blocks[kDevice], 0);
+    EXPECT_EQ(state.blocks[kHost], 0);
     EXPECT_EQ(state.without_context, 0);
     fake = nullptr;
   }
@@ -204,7 +205,9 @@ TEST_F(FakeCuda, NamesTheCallThatFailedAndFreesEverything) {
     EXPECT_NE(why.find(std::string("CUDA: ") + call + " says CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
               std::string::npos)
         << call << ": " << why;
-    EXPECT_EQ(state.contexts + state.current + state.handles + state.blocks[0] + state.blocks[1], 0)
+    EXPECT_EQ(state.contexts + state.current + state.handles + state.blocks[kDevice] +
+                  state.blocks[kHost],
+              0)
         << call;
   }
 }

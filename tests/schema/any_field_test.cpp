@@ -1,5 +1,6 @@
 // Fields whose type is known only at run time: they give the same bytes as typed handles, and
 // misuse throws where typed handles do not compile.
+#include "testing/fixtures/any_values.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -75,10 +76,8 @@ TEST(AnyField, MakesLooseTransitions) {
     const double action = 0.5 * from;
     const float reward = 1.0F;
     const std::vector<AnyValue> values{
-        {AnyField(world.seen), /*next=*/false, std::as_bytes(std::span(now)).first(bytes)},
-        {AnyField(world.seen), /*next=*/true, std::as_bytes(std::span(next))},
-        {AnyField(world.action), /*next=*/false, std::as_bytes(std::span(&action, 1))},
-        {AnyField(world.reward), /*next=*/false, std::as_bytes(std::span(&reward, 1))}};
+        now_of(world.seen, std::as_bytes(std::span(now)).first(bytes)), next_of(world.seen, next),
+        now_of(world.action, std::span(&action, 1)), now_of(world.reward, std::span(&reward, 1))};
     return writer.add_transition(End::Continue, values);
   };
   EXPECT_EQ(add(0, 1), CommitStatus::Committed);
@@ -90,12 +89,11 @@ TEST(AnyField, MakesLooseTransitions) {
   expect_refusal([&] { add(6, 7, 11); }, {"whole elements of 2"});
   expect_refusal([&] { add(6, 7, 10); }, {"allowed: 6"});
   const float reward = 1.0F;
-  const AnyValue next_reward{AnyField(world.reward), /*next=*/true,
-                             std::as_bytes(std::span(&reward, 1))};
+  const AnyValue next_reward = next_of(world.reward, std::span(&reward, 1));
   expect_refusal([&] { writer.add_transition(End::Continue, std::span(&next_reward, 1)); },
                  {"'reward' is no observation", "allowed as next: observations"});
   const Frame now = frame(1);
-  const AnyValue again{AnyField(world.seen), /*next=*/false, std::as_bytes(std::span(now))};
+  const AnyValue again = now_of(world.seen, now);
   expect_refusal([&] { writer.add_transition(End::Continue, std::vector<AnyValue>(200, again)); },
                  {"named twice"});
 }

@@ -10,40 +10,43 @@ namespace {
 
 constexpr std::size_t kFrame = 84 * 84;
 
-/// Draws a screen on which little changes from step to step, or noise.
-void draw_frame(std::span<std::uint8_t> to, std::size_t step, bool noise) {
-  std::mt19937 random(static_cast<std::uint32_t>(noise ? step + 1 : 0));
+enum class Stored { Plain, Compressed };
+/// Screens on which little changes from step to step, or noise.
+enum class Content { Scenes, Noise };
+
+void draw_frame(std::span<std::uint8_t> to, std::size_t step, Content content) {
+  std::mt19937 random(static_cast<std::uint32_t>(content == Content::Noise ? step + 1 : 0));
   std::ranges::generate(to, [&] { return static_cast<std::uint8_t>(random()); });
-  if (!noise) {
+  if (content == Content::Scenes) {
     std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(step * 13 % (to.size() - 20)), 20,
                 static_cast<std::uint8_t>(step));
   }
 }
 
-/// A buffer with one episode of frames, which are compressed or not.
+/// A buffer with one episode of frames.
 struct Film {
-  explicit Film(bool compressed, bool noise = false, std::size_t capacity = 2000,
+  explicit Film(Stored stored, Content content = Content::Scenes, std::size_t capacity = 2000,
                 std::size_t chunk_steps = 250)
-      : replay(make_schema(compressed), {.capacity_steps = capacity,
-                                         .window = Transitions{.n_step = 3, .frame_stack = 4},
-                                         .selectors = {Uniform{}},
-                                         .max_writers = 1,
-                                         .chunk_steps = chunk_steps,
-                                         .shards = 2,
-                                         .key_tag = 1}) {
+      : replay(make_schema(stored), {.capacity_steps = capacity,
+                                     .window = Transitions{.n_step = 3, .frame_stack = 4},
+                                     .selectors = {Uniform{}},
+                                     .max_writers = 1,
+                                     .chunk_steps = chunk_steps,
+                                     .shards = 2,
+                                     .key_tag = 1}) {
     Writer writer = replay.writer();
     writer.begin_episode();
-    draw_frame(writer.now(frame), 0, noise);
+    draw_frame(writer.now(frame), 0, content);
     for (std::size_t step = 0; step < capacity + capacity / 2; ++step) {
       writer.now(reward) = 1.0F;
-      draw_frame(writer.next(frame), step + 1, noise);
+      draw_frame(writer.next(frame), step + 1, content);
       writer.commit();
     }
     (void)replay.size();
   }
 
-  const Schema& make_schema(bool compressed) {
-    if (compressed) {
+  const Schema& make_schema(Stored stored) {
+    if (stored == Stored::Compressed) {
       schema.compress(frame);
     }
     return schema;
@@ -56,8 +59,8 @@ struct Film {
 };
 
 TEST(CompressedFrames, GiveTheSameBatchesAsUncompressedFrames) {
-  Film plain(/*compressed=*/false);
-  Film packed(/*compressed=*/true);
+  Film plain(Stored::Plain);
+  Film packed(Stored::Compressed);
   for (const bool unique : {false, true}) {
     for (const std::size_t threads_from : {std::size_t{1}, ~std::size_t{0}}) {
       const SamplerOptions options{
@@ -81,8 +84,8 @@ TEST(CompressedFrames, GiveTheSameBatchesAsUncompressedFrames) {
 }
 
 TEST(CompressedFrames, TakeLittleMemoryAndTheStatisticsSaySo) {
-  const Stats plain = Film(/*compressed=*/false).replay.stats();
-  const Stats packed = Film(/*compressed=*/true).replay.stats();
+  const Stats plain = Film(Stored::Plain).replay.stats();
+  const Stats packed = Film(Stored::Compressed).replay.stats();
   EXPECT_EQ(plain.compressed_bytes, 0U);
   EXPECT_EQ(plain.uncompressed_bytes, 0U);
   // The bytes include context rows, final observations, and what the next chunk reserves.
@@ -96,15 +99,15 @@ TEST(CompressedFrames, TakeLittleMemoryAndTheStatisticsSaySo) {
 }
 
 TEST(CompressedFrames, OfNoiseCostTwoPercentAtMost) {
-  const Stats plain = Film(/*compressed=*/false, /*noise=*/true).replay.stats();
-  const Stats packed = Film(/*compressed=*/true, /*noise=*/true).replay.stats();
+  const Stats plain = Film(Stored::Plain, Content::Noise).replay.stats();
+  const Stats packed = Film(Stored::Compressed, Content::Noise).replay.stats();
   EXPECT_EQ(packed.compressed_bytes, packed.uncompressed_bytes);
   EXPECT_LE(static_cast<double>(packed.touched_bytes),
             1.02 * static_cast<double>(plain.touched_bytes));
 }
 
 TEST(CompressedFrames, TheStatisticsAreOfWhatTheBufferHolds) {
-  Film film(/*compressed=*/true);
+  Film film(Stored::Compressed);
   film.replay.clear();
   // Only the chunk that the writer has open still counts.
   EXPECT_LT(film.replay.stats().uncompressed_bytes, 250 * kFrame);
@@ -149,7 +152,7 @@ TEST(CompressedFrames, SchemasThatDifferOnlyInThemAreEqual) {
 }
 
 TEST(CompressedFrames, DamagedInMemoryAreAllZeros) {
-  Film film(/*compressed=*/true, /*noise=*/false, /*capacity=*/200, /*chunk_steps=*/64);
+  Film film(Stored::Compressed, Content::Scenes, /*capacity=*/200, /*chunk_steps=*/64);
   buffer::BufferCore& core = *core_of(film.replay);
   const std::size_t ref = core.chunk_layout().fields()[0].offset;
   storage::ChunkStore& store = core.store();

@@ -1,3 +1,4 @@
+#include "testing/fixtures/any_values.hpp"
 #include "testing/test.hpp"
 
 /// Tests of streams for what `Conformance` does not check when it compares them with its model.
@@ -67,11 +68,9 @@ TEST(Continued, PrioritiesAreOfTheItemsThatAnEpisodeDecides) {
   for (std::size_t steps = 1; steps < 12; ++steps) {
     const std::vector<std::uint64_t> numbers = number_range(100 * steps, 100 * steps + steps + 1);
     const std::vector<float> rewards(steps, 0.0F);
-    const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
-    const AnyValue values[] = {
-        {AnyField(line.id), /*next=*/false, bytes(numbers)},
-        {AnyField(line.action), /*next=*/false, bytes(numbers).first(8 * steps)},
-        {AnyField(line.reward), /*next=*/false, bytes(rewards)}};
+    const AnyValue values[] = {now_of(line.id, numbers),
+                               now_of(line.action, std::span(numbers).first(steps)),
+                               now_of(line.reward, rewards)};
     const std::size_t decided = writer.check_episode(steps, End::Truncated, {});
     const std::vector<float> priorities(decided, 1.0F);
     std::size_t taken = 0;

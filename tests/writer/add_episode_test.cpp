@@ -1,3 +1,4 @@
+#include "testing/fixtures/any_values.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -11,10 +12,8 @@ struct Episode {
   }
   /// The values of these steps' fields, the same that `NumberedBuffer::append` writes.
   [[nodiscard]] std::vector<AnyValue> values(const NumberedBuffer& line) const {
-    const auto bytes = std::as_bytes(std::span(numbers));
-    return {{AnyField(line.reward), /*next=*/false, std::as_bytes(std::span(rewards))},
-            {AnyField(line.id), /*next=*/false, bytes},
-            {AnyField(line.action), /*next=*/false, bytes.first(steps * sizeof(std::uint64_t))}};
+    return {now_of(line.reward, rewards), now_of(line.id, numbers),
+            now_of(line.action, std::span(numbers).first(steps))};
   }
 
   std::size_t steps;
@@ -124,10 +123,8 @@ TEST(AddEpisode, RefusesEverythingBeforeTheFirstStep) {
   std::size_t taken = 0;
   std::vector<float> priorities;
   const auto values = [&] {
-    return std::vector<AnyValue>{
-        {AnyField(state), /*next=*/false, std::as_bytes(std::span(states))},
-        {AnyField(reward), /*next=*/false, std::as_bytes(std::span(rewards))},
-        {AnyField(gamma), /*next=*/false, std::as_bytes(std::span(gammas))}};
+    return std::vector<AnyValue>{now_of(state, states), now_of(reward, rewards),
+                                 now_of(gamma, gammas)};
   };
   const auto refuses = [&](std::initializer_list<std::string_view> words,
                            std::vector<AnyValue> given, std::size_t steps = 3,

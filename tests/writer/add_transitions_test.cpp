@@ -1,3 +1,4 @@
+#include "testing/fixtures/any_values.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -49,21 +50,16 @@ struct Arrays {
   /// Rows first to first + count - 1 of every field.
   [[nodiscard]] std::vector<AnyValue> rows(const Schema& schema, std::size_t first,
                                            std::size_t count) const {
-    std::vector<AnyValue> values;
-    const auto add = [&](const char* name, bool next, const auto& array) {
-      const std::size_t row = std::as_bytes(std::span(array)).size() / ends.size();
-      values.push_back({schema.find(name).value(), next,
-                        std::as_bytes(std::span(array)).subspan(first * row, count * row)});
+    const auto of_rows = [&](const auto& array) {
+      const std::size_t row = array.size() / ends.size();
+      return std::span(array).subspan(first * row, count * row);
     };
-    add("state", /*next=*/false, state);
-    add("seen", /*next=*/true, next_seen);
-    add("reward", /*next=*/false, reward);
-    add("lstm", /*next=*/false, lstm);
-    add("seen", /*next=*/false, seen);
-    add("action", /*next=*/false, action);
-    add("discount", /*next=*/false, discount);
-    add("state", /*next=*/true, next_state);
-    return values;
+    const auto field = [&](const char* name) { return schema.find(name).value(); };
+    return {
+        now_of(field("state"), of_rows(state)),       next_of(field("seen"), of_rows(next_seen)),
+        now_of(field("reward"), of_rows(reward)),     now_of(field("lstm"), of_rows(lstm)),
+        now_of(field("seen"), of_rows(seen)),         now_of(field("action"), of_rows(action)),
+        now_of(field("discount"), of_rows(discount)), next_of(field("state"), of_rows(next_state))};
   }
 
   std::vector<float> lstm;
@@ -166,11 +162,9 @@ class NumberedTransitions : public testing::Test {
     }
   }
   [[nodiscard]] std::vector<AnyValue> values() const {
-    const auto bytes = std::as_bytes(std::span(numbers_));
-    return {{AnyField(line_.id), /*next=*/false, bytes.first(kCount * 8)},
-            {AnyField(line_.action), /*next=*/false, bytes.first(kCount * 8)},
-            {AnyField(line_.reward), /*next=*/false, std::as_bytes(std::span(rewards_))},
-            {AnyField(line_.id), /*next=*/true, bytes.subspan(8)}};
+    const std::span now = std::span(numbers_).first(kCount);
+    return {now_of(line_.id, now), now_of(line_.action, now), now_of(line_.reward, rewards_),
+            next_of(line_.id, std::span(numbers_).subspan(1))};
   }
   /// Expects the buffer to hold exactly steps `first` to `last` - 1 of its first episode.
   void expect_only(std::uint64_t first, std::uint64_t last) {
@@ -267,9 +261,8 @@ TEST(AddTransitionsThatAreRefused, ForWantOfPrioritiesAreThoseThatDecideItems) {
   Writer writer = replay.writer();
   const std::vector<float> states{1, 2, 3, 4, 5};
   const std::vector<End> ends(4, End::Continue);
-  const auto bytes = std::as_bytes(std::span(states));
-  const AnyValue values[] = {{AnyField(state), /*next=*/false, bytes.first(16)},
-                             {AnyField(state), /*next=*/true, bytes.subspan(4)}};
+  const AnyValue values[] = {now_of(state, std::span(states).first(4)),
+                             next_of(state, std::span(states).subspan(1))};
   std::size_t taken = 0;
   expect_refusal([&] { (void)writer.add_transitions(ends, values, taken); }, {"FromCaller"});
   EXPECT_EQ(taken, 2U);
@@ -285,9 +278,8 @@ TEST(AddTransitionsThatAreRefused, NameTheTransitionThatIsNotFinite) {
   Writer writer = replay.writer();
   const std::vector<float> states{1, 2, 3, std::nanf(""), 5};
   const std::vector<End> ends(4, End::Continue);
-  const auto bytes = std::as_bytes(std::span(states));
-  const AnyValue values[] = {{AnyField(state), /*next=*/false, bytes.first(16)},
-                             {AnyField(state), /*next=*/true, bytes.subspan(4)}};
+  const AnyValue values[] = {now_of(state, std::span(states).first(4)),
+                             next_of(state, std::span(states).subspan(1))};
   std::size_t taken = 0;
   expect_refusal([&] { (void)writer.add_transitions(ends, values, taken); },
                  {"'state' of the current step is nan", "in transition 3"});

@@ -1,3 +1,4 @@
+#include "testing/fixtures/any_values.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -20,9 +21,7 @@ struct Simulators {
       seen.push_back(10'000 * e);
     }
   }
-  [[nodiscard]] std::vector<AnyValue> first() const {
-    return {{AnyField(line.id), /*next=*/false, std::as_bytes(std::span(seen))}};
-  }
+  [[nodiscard]] std::vector<AnyValue> first() const { return {now_of(line.id, seen)}; }
   /// Steps all environments. An environment ends as `wanted` says, unless this step resets it.
   void step(std::span<const End> wanted) {
     actions = seen;
@@ -49,12 +48,9 @@ struct Simulators {
     }
   }
   CommitStatus append() {
-    const std::vector<AnyValue> values{
-        {AnyField(line.action), /*next=*/false, std::as_bytes(std::span(actions))},
-        {AnyField(line.reward), /*next=*/false, std::as_bytes(std::span(rewards))},
-        {AnyField(line.id), /*next=*/true, std::as_bytes(std::span(seen))}};
-    const std::vector<AnyValue> last{
-        {AnyField(line.id), /*next=*/false, std::as_bytes(std::span(finals))}};
+    const std::vector<AnyValue> values{now_of(line.action, actions), now_of(line.reward, rewards),
+                                       next_of(line.id, seen)};
+    const std::vector<AnyValue> last{now_of(line.id, finals)};
     const bool apart = mode == AutoReset::SameStep;
     return writers.append(ends, values, apart ? std::span(last) : std::span<const AnyValue>());
   }
@@ -171,8 +167,7 @@ TEST_P(AutoResets, CutAnEpisodeWithinWhichTheSimulatorIsReset) {
   const std::size_t one[] = {1};
   world.writers.choose(one);
   const std::uint64_t first[] = {10'100};
-  world.writers.begin(std::vector<AnyValue>{
-      {AnyField(world.line.id), /*next=*/false, std::as_bytes(std::span(first))}});
+  world.writers.begin(std::vector<AnyValue>{now_of(world.line.id, first)});
   world.writers.choose_all();
   if (GetParam() == AutoReset::Disabled) {
     EXPECT_EQ(world.writers[1].episode_steps(), 1U);
@@ -259,10 +254,9 @@ TEST(AutoReset, RefusesWhatItsModeHasNot) {
   Simulators same(AutoReset::SameStep);
   same.writers.begin(same.first());
   same.step(std::vector{End::Terminated, End::Continue, End::Continue});
-  const std::vector<AnyValue> values{
-      {AnyField(same.line.action), /*next=*/false, std::as_bytes(std::span(same.actions))},
-      {AnyField(same.line.reward), /*next=*/false, std::as_bytes(std::span(same.rewards))},
-      {AnyField(same.line.id), /*next=*/true, std::as_bytes(std::span(same.seen))}};
+  const std::vector<AnyValue> values{now_of(same.line.action, same.actions),
+                                     now_of(same.line.reward, same.rewards),
+                                     next_of(same.line.id, same.seen)};
   expect_refusal([&] { (void)same.writers.append(same.ends, values); },
                  {"VectorWriter::append", "missing", "SameStep"});
   std::vector<AnyValue> now = values;
@@ -288,8 +282,7 @@ TEST(AutoReset, BeginsWithAllObservationsAndANextStepNeedsOne) {
   writers.await_resets();
   const float value = 0.0F;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(&value, 1));
-  const std::vector<AnyValue> both{{AnyField(eye), /*next=*/false, bytes},
-                                   {AnyField(ear), /*next=*/false, bytes}};
+  const std::vector<AnyValue> both{now_of(eye, bytes), now_of(ear, bytes)};
   expect_refusal([&] { writers.begin(std::span(both).first(1)); },
                  {"VectorWriter::begin", "field 1", "missing"});
   EXPECT_TRUE(writers.resetting(0));

@@ -85,12 +85,12 @@ void Conformance::run(std::size_t calls) {
 
 // ---- writing ----
 
-std::map<ItemId, std::uint32_t> Conformance::new_items(const Actor& actor, std::optional<End> end,
-                                                       bool cut_off) const {
-  const bool ended = cut_off || (end && *end != End::Continue);
-  const EpisodeState state = cut_off ? EpisodeState::CutOff
-                             : ended ? EpisodeState::Ended
-                                     : EpisodeState::Open;
+std::map<ItemId, std::uint32_t> Conformance::new_items(const Actor& actor,
+                                                       std::optional<End> end) const {
+  EpisodeState state = EpisodeState::CutOff;
+  if (end) {
+    state = *end == End::Continue ? EpisodeState::Open : EpisodeState::Ended;
+  }
   const std::size_t steps = actor.steps(streams());
   std::map<ItemId, std::uint32_t> all;
   for (const auto& [position, length] : WindowRule(setting_.window).items(steps, state)) {
@@ -125,12 +125,12 @@ double Conformance::weight(float priority) const {
   return static_cast<double>(static_cast<float>(std::pow(base, static_cast<double>(rule.alpha))));
 }
 
-void Conformance::decide(const Actor& actor, std::optional<End> end, bool cut_off,
+void Conformance::decide(const Actor& actor, std::optional<End> end,
                          const std::vector<float>& priorities) {
   // All items of a call get the same initial priority, because they enter at the same moment.
   const float initial = initial_priority();
   std::size_t i = 0;
-  for (const auto& [id, length] : new_items(actor, end, cut_off)) {
+  for (const auto& [id, length] : new_items(actor, end)) {
     const float priority = priorities.empty() ? initial : priorities[i++];
     highest_seen_ = std::max(highest_seen_, priority);
     Item& item = items_[id] = {
@@ -166,7 +166,7 @@ void Conformance::begin(Actor& actor) {
   }
   if (actor.episode) {
     write_step(actor);  // The step is never committed, so no item may show it.
-    decide(actor, std::nullopt, /*cut_off=*/true, {});
+    cut_off(actor);
   }
   world_.begin(*actor.writer);
   actor.episode = Episode{actor.writer->episode_id(), 0};
@@ -176,7 +176,7 @@ void Conformance::begin(Actor& actor) {
 void Conformance::destroy_writer(Actor& actor) {
   actor.writer.reset();
   if (actor.episode) {
-    decide(actor, std::nullopt, /*cut_off=*/true, {});
+    cut_off(actor);
   }
   actor.episode.reset();
   actor.held.reset();
@@ -205,7 +205,7 @@ void Conformance::append(Actor& actor) {
     write_step(actor);
     // Counts the step for a moment, to find the items whose windows it completes.
     actor.count(step.end);
-    const std::size_t items = new_items(actor, step.end, /*cut_off=*/false).size();
+    const std::size_t items = new_items(actor, step.end).size();
     --episode.steps;
     actor.stream.pop_back();
     ASSERT_EQ(actor.writer->completing(step.end), items);
@@ -224,7 +224,7 @@ void Conformance::append(Actor& actor) {
   actor.held.reset();
   actor.count(step.end);
   ++committed_;
-  decide(actor, step.end, /*cut_off=*/false, step.priorities);
+  decide(actor, step.end, step.priorities);
   if (step.end != End::Continue) {
     actor.episode.reset();
   }
@@ -372,16 +372,62 @@ void Conformance::check_batch(const SampleResult& result, const SampleOptions& h
 
 void Conformance::check_probabilities(const Batch& batch, const std::vector<ItemId>& ids,
                                       std::size_t fresh, const SampleOptions& how) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ASSERT_TRUE(can_be_drawn(items_.at(ids[i])));
+    ASSERT_GT(batch.probabilities()[i], 0.0);
+    ASSERT_LE(batch.probabilities()[i], 1.0);
+    ASSERT_GT(batch.weights()[i], 0.0F);
+    ASSERT_TRUE(std::isfinite(batch.weights()[i]));
+    if (how.normalise != Normalise::Not) {
+      ASSERT_LE(batch.weights()[i], 1.0F + 1e-6F);
+    }
+    if (in_order(draw_rule_)) {
+      ASSERT_EQ(batch.probabilities()[i], 1.0);
+      ASSERT_EQ(batch.weights()[i], 1.0F);
+    }
+  }
+  if (draw_rule_ == DrawRule::Unknown || in_order(draw_rule_)) {
+    return;
+  }
+  if (how.draws == Draws::WithoutReplacement) {
+    check_probabilities_without_replacement(batch, ids);
+  } else {
+    check_shares(batch, ids, fresh, how);
+  }
+}
+
+void Conformance::check_probabilities_without_replacement(const Batch& batch,
+                                                          const std::vector<ItemId>& ids) {
   const std::map<ItemId, double> all = weights();
+  const auto positive = static_cast<std::size_t>(
+      std::ranges::count_if(all, [](const auto& each) { return each.second > 0.0; }));
+  const auto n = static_cast<double>(ids.size());
+  double threshold = 0.0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const double p = batch.probabilities()[i];
+    if (positive == ids.size()) {
+      ASSERT_NEAR(p, 1.0 / n, 1e-12) << "all there are";
+    } else if (n * p < 0.999) {
+      // n * P = 1 - exp(-w * t) with one t for all items. If n * P is close to 1, too few digits
+      // are left.
+      const double t = -std::log1p(-n * p) / all.at(ids[i]);
+      threshold = threshold == 0.0 ? t : threshold;
+      ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance()) * threshold);
+    }
+  }
+}
+
+/// Checks that each item was drawn by its share of all weights, or alike if it was fresh.
+void Conformance::check_shares(const Batch& batch, const std::vector<ItemId>& ids,
+                               std::size_t fresh, const SampleOptions& how) {
+  const std::map<ItemId, double> all = weights();
+  const double alike = 1.0 / static_cast<double>(all.size());
   double total = 0.0;
   double min_weight = min_mixture_weight(all);
-  std::size_t positive = 0;
   for (const auto& [id, weight] : all) {
     total += weight;
     min_weight = weight > 0.0 ? std::min(min_weight, weight) : min_weight;
-    positive += weight > 0.0 ? 1U : 0U;
   }
-  const double alike = 1.0 / static_cast<double>(all.size());
   min_weight = fresh_share_ > 0.0F ? std::min(min_weight, alike * total) : min_weight;
   const auto importance = [&](double probability) {
     return std::pow(static_cast<double>(all.size()) * probability, -static_cast<double>(how.beta));
@@ -390,45 +436,12 @@ void Conformance::check_probabilities(const Batch& batch, const std::vector<Item
   if (how.normalise == Normalise::ByBatch) {
     largest = importance(*std::ranges::min_element(batch.probabilities()));
   }
-  const auto n = static_cast<double>(ids.size());
-  const bool without_replacement = how.draws == Draws::WithoutReplacement;
-  double threshold = 0.0;
-  const bool rounded = is_rounded(draw_rule_) || setting_.selector.weight_rule.epsilon > 0.0F;
-  const double tolerance = rounded ? 1e-6 : 1e-12;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const double p = batch.probabilities()[i];
-    const double w = all.at(ids[i]);
-    ASSERT_GT(p, 0.0);
-    ASSERT_LE(p, 1.0);
-    ASSERT_GT(batch.weights()[i], 0.0F);
-    ASSERT_TRUE(std::isfinite(batch.weights()[i]));
-    if (how.normalise != Normalise::Not) {
-      ASSERT_LE(batch.weights()[i], 1.0F + 1e-6F);
-    }
-    if (draw_rule_ == DrawRule::Unknown) {
-      continue;
-    }
-    if (in_order(draw_rule_)) {
-      ASSERT_EQ(p, 1.0);
-      ASSERT_EQ(batch.weights()[i], 1.0F);
-      continue;
-    }
-    if (without_replacement && positive == ids.size()) {
-      ASSERT_NEAR(p, 1.0 / n, 1e-12) << "all there are";
-    } else if (without_replacement && n * p < 0.999) {
-      // n * P = 1 - exp(-w * t) with one t for all items. If n * P is close to 1, too few digits
-      // are left.
-      const double t = -std::log1p(-n * p) / w;
-      threshold = threshold == 0.0 ? t : threshold;
-      ASSERT_NEAR(t, threshold, (1e-6 + 2.0 * tolerance) * threshold);
-    } else if (!without_replacement) {
-      ASSERT_NEAR(p, i < fresh ? alike : w / total, tolerance * p);
-    }
-    if (!without_replacement) {
-      const double expected = importance(p) / largest;
-      ASSERT_NEAR(static_cast<double>(batch.weights()[i]), expected,
-                  (2e-6 + 2.0 * tolerance) * expected);
-    }
+    ASSERT_NEAR(p, i < fresh ? alike : all.at(ids[i]) / total, tolerance() * p);
+    const double expected = importance(p) / largest;
+    ASSERT_NEAR(static_cast<double>(batch.weights()[i]), expected,
+                (2e-6 + 2.0 * tolerance()) * expected);
   }
 }
 

@@ -87,15 +87,15 @@ class Conformance {
   void begin(Actor& actor);
   void destroy_writer(Actor& actor);
   void check_hold();
-  /// The lengths of the items that the actor's episode or stream has now and that are not in
-  /// `items_`.
+  /// The lengths of the items that the actor's episode or stream has after this end, or when it is
+  /// cut off (none), and that are not in `items_`.
   [[nodiscard]] std::map<ItemId, std::uint32_t> new_items(const Actor& actor,
-                                                          std::optional<End> end,
-                                                          bool cut_off) const;
-  /// Adds the items whose windows a commit completes, or with `cut_off` the end of an episode that
-  /// no commit ends.
-  void decide(const Actor& actor, std::optional<End> end, bool cut_off,
-              const std::vector<float>& priorities);
+                                                          std::optional<End> end) const;
+  /// Adds the items whose windows a commit completes, or without an end those of an episode that no
+  /// commit ends. Without priorities they get the initial one.
+  void decide(const Actor& actor, std::optional<End> end,
+              const std::vector<float>& priorities = {});
+  void cut_off(const Actor& actor) { decide(actor, std::nullopt); }
   [[nodiscard]] bool streams() const { return WindowRule(setting_.window).streams(); }
   [[nodiscard]] float initial_priority() const;
   /// The weight of an item with this priority, for a selector that draws by priority.
@@ -108,6 +108,13 @@ class Conformance {
   void check_batch(const SampleResult& result, const SampleOptions& how);
   void check_probabilities(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
                            const SampleOptions& how);
+  void check_probabilities_without_replacement(const Batch& batch, const std::vector<ItemId>& ids);
+  void check_shares(const Batch& batch, const std::vector<ItemId>& ids, std::size_t fresh,
+                    const SampleOptions& how);
+  /// The relative error that a probability may have.
+  [[nodiscard]] double tolerance() const {
+    return is_rounded(draw_rule_) || setting_.selector.weight_rule.epsilon > 0.0F ? 1e-6 : 1e-12;
+  }
   /// The weights to which the items' probabilities are proportional.
   [[nodiscard]] std::map<ItemId, double> weights() const;
   /// The weight that a mixture gives an item of priority 0; infinity if the selector is no mixture,
