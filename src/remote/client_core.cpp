@@ -99,6 +99,23 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
       }
     }
   }
+  Blob blob = request_blob(shard, draws, timeout);
+  InFlight& sent = shard.in_flight.emplace(next_request_, std::move(in_flight)).first->second;
+  // Nothing throws from here on.
+  ++next_request_;
+  sent.keys.swap(shard.keys);
+  sent.priorities.swap(shard.priorities);
+  for (auto& [ticket, draft] : drafts_) {
+    for (Draft::Run& run : draft.runs()) {
+      run.asked = run.asked || run.shard == number;
+    }
+  }
+  return blob;
+}
+
+/// The next request to a shard: for these draws, with the updates that wait for it.
+Blob ClientCore::request_blob(const Shard& shard, std::span<const DrawRequest> draws,
+                              std::chrono::nanoseconds timeout) const {
   std::vector<std::uint64_t> waits;
   std::ranges::transform(shard.in_flight, std::back_inserter(waits),
                          [](const auto& one) { return one.first; });
@@ -115,21 +132,11 @@ Blob ClientCore::request(std::size_t number, std::chrono::nanoseconds timeout) {
   writer.bytes(std::as_bytes(std::span(waits)));
   writer.bytes(std::as_bytes(std::span(shard.keys)));
   writer.bytes(std::as_bytes(std::span(shard.priorities)));
-  writer.bytes(std::as_bytes(std::span(draws)));
+  writer.bytes(std::as_bytes(draws));
   seal(blob, {.kind = BlobKind::Request,
               .fingerprint = fingerprint_,
               .origin = id_,
               .number = next_request_});
-  InFlight& sent = shard.in_flight.emplace(next_request_, std::move(in_flight)).first->second;
-  // Nothing throws from here on.
-  ++next_request_;
-  sent.keys.swap(shard.keys);
-  sent.priorities.swap(shard.priorities);
-  for (auto& [ticket, draft] : drafts_) {
-    for (Draft::Run& run : draft.runs()) {
-      run.asked = run.asked || run.shard == number;
-    }
-  }
   return blob;
 }
 

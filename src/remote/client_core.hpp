@@ -75,6 +75,8 @@ class ClientCore {
     std::vector<ItemKey> keys;                    ///< Keys of the updates for the next request.
     std::vector<float> priorities;
   };
+  [[nodiscard]] Blob request_blob(const Shard& shard, std::span<const DrawRequest> draws,
+                                  std::chrono::nanoseconds timeout) const;
   struct Parsed;
   [[nodiscard]] Parsed parse(const Shard& shard, Bytes blob) const;
   void take_draw(const Parsed& parsed, std::size_t draw, Bytes blob, std::size_t shard);

@@ -141,6 +141,10 @@ Blob Deliveries::append_all(Bytes call, std::chrono::nanoseconds timeout, std::s
       refused.emplace(one.writer_id, outcomes.back());
     }
   }
+  return answer_of(outcomes);
+}
+
+Blob Deliveries::answer_of(std::span<const ShipmentOutcome> outcomes) const {
   std::size_t bytes = sizeof(BlobHeader);
   for (const ShipmentOutcome& one : outcomes) {
     bytes += sizeof(OutcomeHead) + one.reason.size();

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace reprise::remote {
 
@@ -46,6 +47,7 @@ class Deliveries {
   [[nodiscard]] ShipmentOutcome append_or_close(const ShipmentOf& one, std::uint64_t process,
                                                 std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);
+  [[nodiscard]] Blob answer_of(std::span<const ShipmentOutcome> outcomes) const;
   [[nodiscard]] std::optional<AppendResult> append(const Shipment& shipment,
                                                    std::chrono::nanoseconds timeout, WaitHook* hook)
       REPRISE_EXCLUDES(mutex_);

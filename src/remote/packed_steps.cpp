@@ -69,7 +69,7 @@ PackedSteps::PackedSteps(const Schema& schema, const Options& of_shards, std::ui
 std::size_t PackedSteps::add_stream() {
   life.check_not_forked();
   const base::MutexLock lock(mutex_);
-  auto stream = std::ranges::find(streams_, false, &Stream::has_writer);
+  auto stream = std::ranges::find_if_not(streams_, &Stream::has_writer);
   if (stream == streams_.end()) {
     if (streams_.size() == outline.max_writers) {
       base::refuse<std::runtime_error>("max_writers is ", outline.max_writers,
@@ -122,36 +122,54 @@ void PackedSteps::end_run(Stream& stream) noexcept {
   last_run_ = stream.run;
 }
 
+void PackedSteps::make_room_in(Parts& parts, const Step& step, std::size_t row_bytes) const {
+  make_room(parts.rows, row_bytes);
+  make_room(parts.states, sizes_.states);
+  make_room(parts.counts, 1);
+  make_room(parts.priorities, step.priorities.size());
+}
+
+/// Makes `begun_` a segment with room for the step, and with the observations before it.
+void PackedSteps::begin_segment(const Step& step, std::size_t lane) {
+  begun_ = Parts();
+  begun_.lane = lane;
+  begun_.head = {.stream = static_cast<std::uint32_t>(step.stream),
+                 .episode = step.episode,
+                 .position = step.position};
+  make_room_in(begun_, step, sizes_.observations + sizes_.step());
+  add(begun_.rows, step.now + headers_end_, sizes_.observations);
+}
+
+/// Adds a step to a segment that has room for it.
+void PackedSteps::add_step(Parts& parts, const Step& step) const noexcept {
+  add(parts.rows, step.now + observations_end_, sizes_.columns);
+  add(parts.rows, step.next + headers_end_, sizes_.observations);
+  if (step.state != nullptr) {
+    add(parts.states, step.state, sizes_.states);
+  }
+  parts.counts.push_back(static_cast<std::uint32_t>(step.priorities.size()));
+  parts.priorities.insert(parts.priorities.end(), step.priorities.begin(), step.priorities.end());
+  ++parts.head.steps;
+  parts.head.end = static_cast<std::uint32_t>(step.end);
+}
+
 void PackedSteps::commit(const Step& step) {
   const base::MutexLock lock(mutex_);
   Stream& stream = streams_[step.stream];
   const bool new_run = begins_run(stream, step.position);
-  const std::size_t lane = !new_run            ? stream.lane
-                           : stream.in_episode ? least_loaded(stream.lane)
-                                               : least_loaded(next_lane_);
+  const std::size_t lane =
+      new_run ? least_loaded(stream.in_episode ? stream.lane : next_lane_) : stream.lane;
   const bool leaves = stream.in_episode && lane != stream.lane;
   // There must be room for three segments: that of this step, and one for each of two calls of
   // `cut`, which must not throw: the call below, and a later one that ends the episode.
   make_room(stream.segments, 3);
-  const auto make_room_in = [&](Parts& parts, std::size_t row_bytes) {
-    make_room(parts.rows, row_bytes);
-    make_room(parts.states, sizes_.states);
-    make_room(parts.counts, 1);
-    make_room(parts.priorities, step.priorities.size());
-  };
   const bool begins =
       leaves || !stream.extendable ||
       stream.segments.back().head.steps == std::numeric_limits<std::uint32_t>::max();
   if (begins) {
-    begun_ = Parts();
-    begun_.lane = lane;
-    begun_.head = {.stream = static_cast<std::uint32_t>(step.stream),
-                   .episode = step.episode,
-                   .position = step.position};
-    make_room_in(begun_, sizes_.observations + sizes_.step());
-    add(begun_.rows, step.now + headers_end_, sizes_.observations);
+    begin_segment(step, lane);
   } else {
-    make_room_in(stream.segments.back(), sizes_.step());
+    make_room_in(stream.segments.back(), step, sizes_.step());
   }
   // Nothing throws from here on.
   if (new_run) {
@@ -168,16 +186,7 @@ void PackedSteps::commit(const Step& step) {
   if (begins) {
     stream.segments.push_back(std::move(begun_));
   }
-  Parts& parts = stream.segments.back();
-  add(parts.rows, step.now + observations_end_, sizes_.columns);
-  add(parts.rows, step.next + headers_end_, sizes_.observations);
-  if (step.state != nullptr) {
-    add(parts.states, step.state, sizes_.states);
-  }
-  parts.counts.push_back(static_cast<std::uint32_t>(step.priorities.size()));
-  parts.priorities.insert(parts.priorities.end(), step.priorities.begin(), step.priorities.end());
-  ++parts.head.steps;
-  parts.head.end = static_cast<std::uint32_t>(step.end);
+  add_step(stream.segments.back(), step);
   stream.extendable = stream.in_episode = step.end == End::Continue;
   stream.episode = step.episode;
   stream.position = step.position + 1;

@@ -89,6 +89,9 @@ class PackedSteps {
   };
 
   void check(std::size_t lane) const;
+  void make_room_in(Parts& parts, const Step& step, std::size_t row_bytes) const;
+  void begin_segment(const Step& step, std::size_t lane) REPRISE_REQUIRES(mutex_);
+  void add_step(Parts& parts, const Step& step) const noexcept;
   [[nodiscard]] bool begins_run(const Stream& stream, std::uint64_t position) const noexcept;
   [[nodiscard]] std::size_t least_loaded(std::size_t first) const noexcept REPRISE_REQUIRES(mutex_);
   void begin_run(Stream& stream, std::size_t lane) noexcept REPRISE_REQUIRES(mutex_);

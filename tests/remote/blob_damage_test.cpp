@@ -73,9 +73,9 @@ TEST(BlobDamage, OfAnotherKindSchemaOrWindowIsRefused) {
   EXPECT_THROW((void)blobs.shard.append(blobs.request), std::invalid_argument);
   EXPECT_THROW((void)blobs.shard.exchange(blobs.shipment), std::invalid_argument);
   World world{{.discount = true, .states = true}};
-  ReplayBuffer other_schema(world.schema(), Blobs::options(true));
+  ReplayBuffer other_schema(world.schema(), Blobs::options(Blobs::Items::Sequences));
   EXPECT_THROW((void)ReplayShard(other_schema).append(blobs.shipment), std::invalid_argument);
-  Options other = Blobs::options(true);
+  Options other = Blobs::options(Blobs::Items::Sequences);
   other.window = Sequences{.length = 3, .period = 3};
   ReplayBuffer other_window(blobs.world.schema(), other);
   EXPECT_THROW((void)ReplayShard(other_window).append(blobs.shipment), std::invalid_argument);

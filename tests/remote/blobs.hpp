@@ -33,19 +33,22 @@ inline void fix_checksum(Bytes& blob) {
 /// with recurrent states, or transitions whose batches have unique frames.
 class Blobs {
  public:
-  explicit Blobs(bool sequences = true)
-      : world({.states = sequences}),
-        replay(world.schema(), options(sequences)),
-        packer(world.schema(), options(sequences), 5),
-        client(world.schema(), options(sequences), 1),
-        batch_under_way(replay.make_batch(4, nullptr, /*unique_frames=*/!sequences)) {
+  enum class Items { Transitions, Sequences };
+
+  explicit Blobs(Items items = Items::Sequences)
+      : world({.states = items == Items::Sequences}),
+        replay(world.schema(), options(items)),
+        packer(world.schema(), options(items), 5),
+        client(world.schema(), options(items), 1),
+        batch_under_way(
+            replay.make_batch(4, nullptr, /*unique_frames=*/items == Items::Transitions)) {
     Writer writer = packer.writer();
     std::vector<float> priorities;
     const auto pack_episode = [&](int steps) {
       world.begin(writer);
       for (int i = 0; i < steps; ++i) {
         world.write_step(writer);
-        if (sequences) {
+        if (items == Items::Sequences) {
           world.write_states(writer);
         }
         const End end = i + 1 == steps ? End::Terminated : End::Continue;
@@ -67,9 +70,9 @@ class Blobs {
     request = copy_of(client.request(0));
   }
 
-  static Options options(bool sequences) {
+  static Options options(Items items) {
     Options options{.capacity_steps = 64};
-    if (sequences) {
+    if (items == Items::Sequences) {
       options.window = Sequences{.length = 3, .period = 2};
     } else {
       options.window = Transitions{.n_step = 2, .frame_stack = 3};

@@ -106,7 +106,7 @@ void pass_changed_blob(Blobs& blobs, const Bytes& answer, Input& input) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input(data, size);
-  Blobs blobs(input.byte() % 2 == 0);
+  Blobs blobs(input.byte() % 2 == 0 ? Blobs::Items::Sequences : Blobs::Items::Transitions);
   const Bytes answer = reprise::test::copy_of(blobs.shard.exchange(blobs.request));
   while (!input.ended()) {
     const std::string before = blobs.state();

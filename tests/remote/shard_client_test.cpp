@@ -101,8 +101,8 @@ TEST(ShardClient, BatchesOfUniqueFramesHaveTheSameStacksInFewerBytes) {
     }
     return bytes;
   };
-  const std::size_t whole = answer_bytes(false);
-  EXPECT_LT(answer_bytes(true), whole);
+  const std::size_t whole = answer_bytes(/*unique_frames=*/false);
+  EXPECT_LT(answer_bytes(/*unique_frames=*/true), whole);
 }
 
 TEST(ShardClient, LeavesOutShardsWithoutWeightAndSaysWhenNoShardIsLeft) {
@@ -259,7 +259,7 @@ TEST(ShardClient, CountsUpdatesOfALostShardAsStaleAndSendsThemToALoadedOne) {
   const Blob refused = shards.shards[0]->exchange(shards.client->request(0).bytes());
   EXPECT_FALSE(state_of(refused.bytes()).done);
   EXPECT_THROW(shards.client->answer(0, refused.bytes()), std::invalid_argument);
-  shards.client->lose(0, true);
+  shards.client->lose(0, /*restarted=*/true);
   shards.exchange_with(0);
   EXPECT_EQ(shards.client->totals(0).stale_updates, 1U);
   EXPECT_EQ(shards.client->totals(0).applied_updates, 0U);
@@ -311,7 +311,7 @@ TEST(ShardClient, SendsUpdatesUnderWayToTheNextIncarnationOfARestartedShard) {
       (void)shards.client->request(0);
     }
   }
-  shards.client->lose(0, true);
+  shards.client->lose(0, /*restarted=*/true);
   EXPECT_FALSE(shards.client->totals(0).alive);
   shards.shards[0] = std::make_unique<ReplayShard>(shards.lines[0]->replay, 9);
   shards.exchange_with(0);

@@ -42,134 +42,191 @@ TEST(AllotCounts, AreTheExactCountsRoundedUpOrDownAndExactInTheMean) {
   }
 }
 
-/// Draws from four shards of very unequal totals, while steps are appended and priorities change.
-/// Expects each item as often as its probability says, and the reported probabilities to be exact.
-/// The client gets the shards' new totals only after every `lag`-th batch, or after every batch if
-/// `lag` is 0. With `losses`, shards are lost during draws.
-void expect_exact_draws(std::size_t lag, bool losses) {
-  Shards shards(4);
-  Rng random(17 + lag);
-  for (std::size_t s = 0; s < 4; ++s) {
-    for (std::size_t i = 0; i < 24; ++i) {
-      shards.append(
-          s, static_cast<float>(std::pow(20.0, s)) * static_cast<float>(1 + random.next() % 8));
+/// Four shards of very unequal totals, and how what a client draws from them compares with the
+/// exact law.
+class UnequalShards {
+ public:
+  static constexpr std::size_t kBatch = 500;
+
+  explicit UnequalShards(std::uint64_t seed) : random_(seed) {
+    for (std::size_t s = 0; s < kShards; ++s) {
+      for (std::size_t i = 0; i < 24; ++i) {
+        shards.append(s, random_weight(s));
+      }
+    }
+    shards.exchange_with_all();
+  }
+
+  /// Begins a batch, and changes the shards' totals after the client has allotted it by the old
+  /// ones.
+  void begin() {
+    const auto ticket = shards.client->begin(
+        batch_, 0, kBatch,
+        {.beta = 1.0F, .normalise = Normalise::Not, .draws = Draws::Independent});
+    ASSERT_TRUE(ticket);
+    ticket_ = *ticket;
+    for (std::size_t s = 0; s < kShards; ++s) {
+      known_[s] = shards.client->totals(s).total;
+    }
+    for (std::size_t s = 0; s < kShards; ++s) {
+      if (shards.weights[s].size() < 60 && random_.next() % 8 == 0) {
+        shards.append(s, scale(s));
+      }
     }
   }
-  shards.exchange_with_all();
-  constexpr std::size_t kBatch = 500;
-  DrawCounts counts;
-  double sum_of_errors = 0.0;
-  double sum_of_squares = 0.0;
-  const std::size_t batches = scaled(2400, 200);
-  Batch batch = shards.make_batch(kBatch);
-  for (std::size_t b = 0; b < batches; ++b) {
-    const auto ticket = shards.client->begin(
-        batch, 0, kBatch, {.beta = 1.0F, .normalise = Normalise::Not, .draws = Draws::Independent});
-    ASSERT_TRUE(ticket);
-    std::array<double, 4> known{};
-    for (std::size_t s = 0; s < 4; ++s) {
-      known[s] = shards.client->totals(s).total;
-    }
-    // Changes the shards' totals after the client has allotted the batch by the old ones.
-    for (std::size_t s = 0; s < 4; ++s) {
-      if (shards.weights[s].size() < 60 && random.next() % 8 == 0) {
-        shards.append(s, static_cast<float>(std::pow(20.0, s)));
-      }
-    }
-    if (losses && b % 5 == 0) {
-      // The shard is lost while its answer is on the way; other shards may have answered.
-      const std::size_t lost = random.next() % 4;
-      for (std::size_t s = 0; s < 4; ++s) {
-        if (s != lost && random.next() % 2 == 0) {
-          shards.exchange_with(s);
-        }
-      }
-      (void)shards.client->request(lost);
-      shards.client->lose(lost);
-      known[lost] = 0.0;
-    }
-    const double sum = std::accumulate(known.begin(), known.end(), 0.0);
-    std::array<double, 4> share{};
-    for (std::size_t s = 0; s < 4; ++s) {
-      share[s] = known[s] / sum;
-      for (std::size_t i = 0; i < shards.weights[s].size(); ++i) {
-        const double p = share[s] * static_cast<double>(shards.weights[s][i]) / shards.total(s);
-        if (p > 0.0) {
-          counts.expect(s * Shards::kNumbersPerShard + i, kBatch * p);
-        }
-      }
-    }
-    for (int round = 0; shards.client->state(*ticket) != ShardClient::State::Ready; ++round) {
-      ASSERT_LT(round, 8);
-      for (const std::size_t s : shards.client->waits_for(*ticket)) {
+  /// Loses a shard while its answer is on the way; other shards may have answered.
+  void lose_one() {
+    const std::size_t lost = random_.next() % kShards;
+    for (std::size_t s = 0; s < kShards; ++s) {
+      if (s != lost && random_.next() % 2 == 0) {
         shards.exchange_with(s);
       }
     }
-    const ShardClient::Origins origins = shards.client->finish(*ticket);
-    counts.count(shards.numbers(batch));
-    // Items by importance sampling: the mean of weight / P estimates the sum of all weights.
-    double sum_of_weights = 0.0;
-    double batch_estimate = 0.0;
-    for (std::size_t i = 0; i < kBatch; ++i) {
-      const std::uint64_t number = shards.numbers(batch)[i];
-      const std::uint32_t s = origins.shards[i];
-      ASSERT_EQ(number / Shards::kNumbersPerShard, s);
-      ASSERT_EQ(origins.incarnations[i], shards.shards[s]->incarnation());
-      const double exact =
-          share[s] * static_cast<double>(shards.weight_of(number)) / shards.total(s);
-      ASSERT_NEAR(batch.probabilities()[i], exact, 1e-12 * exact);
-      batch_estimate +=
-          static_cast<double>(shards.weight_of(number)) / (kBatch * batch.probabilities()[i]);
-    }
-    for (std::size_t s = 0; s < 4; ++s) {
-      sum_of_weights += known[s] > 0.0 ? shards.total(s) : 0.0;
-    }
-    const double relative_error = batch_estimate / sum_of_weights - 1.0;
-    sum_of_errors += relative_error;
-    sum_of_squares += relative_error * relative_error;
-    if (b % 3 == 0) {
-      std::array<float, 16> priorities{};
-      for (std::size_t i = 0; i < priorities.size(); ++i) {
-        float& weight = shards.weight_of(shards.numbers(batch)[i]);
-        // A key may repeat in the batch. Its last update counts, here as in the shard.
-        weight = priorities[i] = static_cast<float>(std::pow(20.0, origins.shards[i])) *
-                                 static_cast<float>(1 + random.next() % 8);
+    (void)shards.client->request(lost);
+    shards.client->lose(lost);
+    known_[lost] = 0.0;
+  }
+  /// Draws the batch, and compares it with the law.
+  void finish() {
+    const double sum = std::accumulate(known_.begin(), known_.end(), 0.0);
+    std::ranges::transform(known_, shares_.begin(), [&](double known) { return known / sum; });
+    expect_counts();
+    for (int round = 0; shards.client->state(ticket_) != ShardClient::State::Ready; ++round) {
+      ASSERT_LT(round, 8);
+      for (const std::size_t s : shards.client->waits_for(ticket_)) {
+        shards.exchange_with(s);
       }
-      ASSERT_EQ(shards.client->update(batch.keys().first(16), std::span(origins.shards).first(16),
-                                      std::span(origins.incarnations).first(16), priorities),
-                0U);
     }
-    // A request carries updates, and its answer carries the shard's new totals.
-    if (losses || lag == 0 || b % lag == 0) {
-      shards.exchange_with_all();
+    origins_ = shards.client->finish(ticket_);
+    counts_.count(shards.numbers(batch_));
+    ASSERT_NO_FATAL_FAILURE(check_probabilities());
+    add_estimate();
+  }
+  /// Updates some priorities of the batch. The client has no totals with the new ones yet.
+  void update_some() {
+    std::array<float, 16> priorities{};
+    for (std::size_t i = 0; i < priorities.size(); ++i) {
+      // A key may repeat in the batch. Its last update counts, here as in the shard.
+      shards.weight_of(shards.numbers(batch_)[i]) = priorities[i] =
+          random_weight(origins_.shards[i]);
     }
-    // With a lag, updates reach the shards before the next batch, but the client gets no answers.
-    for (std::size_t s = 0; s < 4; ++s) {
-      if (lag != 0) {
-        const Blob request = shards.client->request(s);
-        (void)shards.shards[s]->exchange(request.bytes());
+    ASSERT_EQ(shards.client->update(batch_.keys().first(16), std::span(origins_.shards).first(16),
+                                    std::span(origins_.incarnations).first(16), priorities),
+              0U);
+  }
+  /// Brings updates to the shards, whose answers the client does not get.
+  void deliver_updates() {
+    for (std::size_t s = 0; s < kShards; ++s) {
+      const Blob request = shards.client->request(s);
+      (void)shards.shards[s]->exchange(request.bytes());
+    }
+  }
+  /// Judges all batches.
+  void expect_exact(std::size_t batches) {
+    const double z = counts_.z();
+    testing::Test::RecordProperty("z", std::to_string(z));
+    EXPECT_LT(std::abs(z), 5.0) << "of " << kBatch * batches << " draws";
+    const auto count = static_cast<double>(batches);
+    const double deviation = std::sqrt(std::max(squares_ / count, 1e-24) / count);
+    EXPECT_LT(std::abs(estimate_ / count), 5.0 * deviation)
+        << "the mean of f / (n P) is the sum of f";
+  }
+
+  Shards shards{kShards};
+
+ private:
+  static constexpr std::size_t kShards = 4;
+
+  static float scale(std::size_t s) { return static_cast<float>(std::pow(20.0, s)); }
+  float random_weight(std::size_t s) {
+    return scale(s) * static_cast<float>(1 + random_.next() % 8);
+  }
+  void expect_counts() {
+    for (std::size_t s = 0; s < kShards; ++s) {
+      for (std::size_t i = 0; i < shards.weights[s].size(); ++i) {
+        const double p = shares_[s] * static_cast<double>(shards.weights[s][i]) / shards.total(s);
+        if (p > 0.0) {
+          counts_.expect(s * Shards::kNumbersPerShard + i, kBatch * p);
+        }
       }
     }
   }
-  const double z = counts.z();
-  testing::Test::RecordProperty("z", std::to_string(z));
-  EXPECT_LT(std::abs(z), 5.0) << "of " << kBatch * batches << " draws";
-  const auto count = static_cast<double>(batches);
-  const double deviation = std::sqrt(std::max(sum_of_squares / count, 1e-24) / count);
-  EXPECT_LT(std::abs(sum_of_errors / count), 5.0 * deviation)
-      << "the estimates of the sum of weights are biased";
+  void check_probabilities() {
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      const std::uint64_t number = shards.numbers(batch_)[i];
+      const std::uint32_t s = origins_.shards[i];
+      ASSERT_EQ(number / Shards::kNumbersPerShard, s);
+      ASSERT_EQ(origins_.incarnations[i], shards.shards[s]->incarnation());
+      const double exact =
+          shares_[s] * static_cast<double>(shards.weight_of(number)) / shards.total(s);
+      ASSERT_NEAR(batch_.probabilities()[i], exact, 1e-12 * exact);
+    }
+  }
+  /// Adds how far the batch's estimate of the sum of all weights is off.
+  void add_estimate() {
+    double estimate = 0.0;
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      const auto weight = static_cast<double>(shards.weight_of(shards.numbers(batch_)[i]));
+      estimate += weight / (kBatch * batch_.probabilities()[i]);
+    }
+    double sum_of_weights = 0.0;
+    for (std::size_t s = 0; s < kShards; ++s) {
+      sum_of_weights += known_[s] > 0.0 ? shards.total(s) : 0.0;
+    }
+    const double off = estimate / sum_of_weights - 1.0;
+    estimate_ += off;
+    squares_ += off * off;
+  }
+
+  Rng random_;
+  Batch batch_ = shards.make_batch(kBatch);
+  std::uint64_t ticket_ = 0;
+  std::array<double, kShards> known_{};   ///< The totals by which the client allots the batch.
+  std::array<double, kShards> shares_{};  ///< Their shares of the sum.
+  ShardClient::Origins origins_;
+  DrawCounts counts_;
+  double estimate_ = 0.0;
+  double squares_ = 0.0;
+};
+
+enum class Losses { Never, DuringDraws };
+
+/// Draws while steps are appended and priorities change. The client gets the shards' new totals
+/// only after every `lag`-th batch.
+void expect_exact_draws(std::size_t lag, Losses losses) {
+  UnequalShards unequal(17 + lag);
+  const std::size_t batches = scaled(2400, 200);
+  for (std::size_t b = 0; b < batches; ++b) {
+    ASSERT_NO_FATAL_FAILURE(unequal.begin());
+    if (losses == Losses::DuringDraws && b % 5 == 0) {
+      unequal.lose_one();
+    }
+    ASSERT_NO_FATAL_FAILURE(unequal.finish());
+    if (b % 3 == 0) {
+      ASSERT_NO_FATAL_FAILURE(unequal.update_some());
+    }
+    // A request carries updates, and its answer carries totals. Without requests the client's
+    // totals get old.
+    if (losses == Losses::DuringDraws || lag == 0 || b % lag == 0) {
+      unequal.shards.exchange_with_all();
+    }
+    if (lag != 0) {
+      unequal.deliver_updates();
+    }
+  }
+  unequal.expect_exact(batches);
 }
 
 TEST(ShardedDraws, AreExactWhileStepsAreAppendedAndPrioritiesChange) {
-  expect_exact_draws(/*lag=*/0, /*losses=*/false);
+  expect_exact_draws(/*lag=*/0, Losses::Never);
 }
 
 TEST(ShardedDraws, ReportTheirTrueProbabilitiesWhenTheClientsTotalsAreOld) {
-  expect_exact_draws(/*lag=*/20, /*losses=*/false);
+  expect_exact_draws(/*lag=*/20, Losses::Never);
 }
 
 TEST(ShardedDraws, AreExactWhileShardsAreLostAndComeBack) {
-  expect_exact_draws(/*lag=*/0, /*losses=*/true);
+  expect_exact_draws(/*lag=*/0, Losses::DuringDraws);
 }
 
 TEST(ShardedDraws, NormaliseWeightsOverAllShardsAsASamplerDoes) {

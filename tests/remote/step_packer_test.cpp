@@ -1,6 +1,7 @@
 #include <reprise/remote.hpp>
 
 #include "testing/faults/child.hpp"
+#include "testing/fixtures/any_values.hpp"
 #include "testing/test.hpp"
 
 namespace reprise::test {
@@ -51,17 +52,16 @@ TEST_P(PackerOf, VectorWritersAppendTheSameItemsAsVectorWritersOfABuffer) {
   PackedBufferPair both;
   VectorWriter writers[] = {VectorWriter(both.direct.replay, 2, {}, GetParam()),
                             both.packer->vector_writer(2, GetParam())};
-  const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
   for (std::uint64_t i = 0; i < 60; ++i) {
     const std::array<std::uint64_t, 2> seen = {i, 1000 + i};
     const std::array<std::uint64_t, 2> next = {i + 1, 1000 + i + 1};
     const std::array<float, 2> rewards = {1.0F, 2.0F};
     const std::array<End, 2> ends = {i % 7 == 6 ? End::Terminated : End::Continue,
                                      i % 11 == 10 ? End::Truncated : End::Continue};
-    const std::vector<AnyValue> first = {{AnyField(both.direct.id), false, bytes(seen)}};
-    const std::vector<AnyValue> values = {{AnyField(both.direct.action), false, bytes(seen)},
-                                          {AnyField(both.direct.reward), false, bytes(rewards)},
-                                          {AnyField(both.direct.id), true, bytes(next)}};
+    const std::vector<AnyValue> first = {now_of(both.direct.id, seen)};
+    const std::vector<AnyValue> values = {now_of(both.direct.action, seen),
+                                          now_of(both.direct.reward, rewards),
+                                          next_of(both.direct.id, next)};
     for (VectorWriter& writer : writers) {
       if (i == 0 || GetParam() == AutoReset::Disabled) {
         writer.begin(first);
@@ -89,11 +89,9 @@ TEST(StepPacker, AppendsWholeEpisodesAndSingleTransitionsAsABufferDoes) {
   std::vector<std::uint64_t> numbers = {3, 4, 5, 6, 7, 8};
   const std::vector<float> rewards(5, 1.0F);
   const std::vector<float> priorities = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F};
-  const auto ids = std::as_bytes(std::span(numbers));
-  const std::vector<AnyValue> episode = {
-      {AnyField(line.id), false, ids},
-      {AnyField(line.action), false, ids.first(5 * sizeof(std::uint64_t))},
-      {AnyField(line.reward), false, std::as_bytes(std::span(rewards))}};
+  const std::vector<AnyValue> episode = {now_of(line.id, numbers),
+                                         now_of(line.action, std::span(numbers).first(5)),
+                                         now_of(line.reward, rewards)};
   for (Writer& writer : writers) {
     std::size_t taken = 0;
     ASSERT_EQ(writer.add_episode(5, End::Terminated, episode, taken, priorities),
