@@ -11,43 +11,48 @@ void AccountCheck::expect(const char* what, std::uint64_t is, std::uint64_t expe
   }
 }
 
-void AccountCheck::check(const reprise::Stats& stats, bool all_ingested) {
-  std::uint64_t committed = 0;
-  std::uint64_t undecided_steps = 0;
-  std::uint64_t writers = 0;
+AccountCheck::Counted AccountCheck::count() const {
+  Counted sum;
   for (const ActorState& actor : shared_.actors) {
-    committed += actor.committed.load(std::memory_order_relaxed);
-    undecided_steps += actor.undecided_steps;
-    writers += actor.writers;
+    sum.committed += actor.committed.load(std::memory_order_relaxed);
+    sum.undecided_steps += actor.undecided_steps;
+    sum.writers += actor.writers;
   }
-  std::uint64_t sampled = 0;
-  std::uint64_t applied = 0;
-  std::uint64_t stale = 0;
   for (const LearnerState& learner : shared_.learners) {
-    sampled += learner.sampled.load(std::memory_order_relaxed);
-    applied += learner.applied.load(std::memory_order_relaxed);
-    stale += learner.stale.load(std::memory_order_relaxed);
+    sum.sampled += learner.sampled.load(std::memory_order_relaxed);
+    sum.applied += learner.applied.load(std::memory_order_relaxed);
+    sum.stale += learner.stale.load(std::memory_order_relaxed);
   }
+  return sum;
+}
+
+void AccountCheck::check(const reprise::Stats& stats, Ingested ingested) {
+  const bool all_ingested = ingested == Ingested::All;
+  Counted threads = count();
   // Steps that guests sent may still wait for the rate limiter, and closing the buffer loses them.
   // So the buffer may count fewer steps than the guests, and more writers, as some wait in it.
   const bool guests = shared_.options.guests != 0;
   const bool waits = guests && shared_.strategies.may_hold_writers();
-  if ((waits || (guests && !all_ingested)) && stats.committed_steps <= committed) {
-    committed = stats.committed_steps;
+  const bool may_lack_steps = waits || (guests && !all_ingested);
+  if (may_lack_steps) {
+    threads.committed = std::min(threads.committed, stats.committed_steps);
   }
-  expect("committed", stats.committed_steps, committed);
+  expect("committed", stats.committed_steps, threads.committed);
   expect("resident + evicted + pending",
-         stats.resident_steps + stats.evicted_steps + stats.pending_steps, committed);
-  expect("sampled", stats.sampled_items, sampled);
+         stats.resident_steps + stats.evicted_steps + stats.pending_steps, threads.committed);
+  expect("sampled", stats.sampled_items, threads.sampled);
   if (all_ingested || !guests) {
-    expect("applied updates", stats.applied_updates, applied);
-    expect("stale updates", stats.stale_updates, stale);
+    expect("applied updates", stats.applied_updates, threads.applied);
+    expect("stale updates", stats.stale_updates, threads.stale);
   }
-  expect("writers", std::min(stats.writers, waits ? writers : stats.writers), writers);
+  if (!waits || stats.writers < threads.writers) {
+    expect("writers", stats.writers, threads.writers);
+  }
   if (all_ingested && !waits) {
-    expect("pending", stats.pending_steps, undecided_steps);
+    expect("pending", stats.pending_steps, threads.undecided_steps);
     expect("resident", stats.resident_steps,
-           std::min<std::uint64_t>(committed - undecided_steps, shared_.options.capacity_steps));
+           std::min<std::uint64_t>(threads.committed - threads.undecided_steps,
+                                   shared_.options.capacity_steps));
   }
   if (all_ingested) {
     check_limit(stats);

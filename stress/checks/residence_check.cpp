@@ -82,7 +82,7 @@ std::optional<double> ResidenceCheck::max_undrawn() const {
   return std::nullopt;
 }
 
-void ResidenceCheck::check_at_end(const reprise::Stats& stats, bool alone) {
+void ResidenceCheck::check_at_end(const reprise::Stats& stats, LastAppends last) {
   check_quiescent(stats);
   const Arrivals::Items items =
       shared_.arrivals.scan([&](std::uint64_t episode, std::uint64_t position) {
@@ -91,23 +91,37 @@ void ResidenceCheck::check_at_end(const reprise::Stats& stats, bool alone) {
   residence_.oldest = std::max(residence_.oldest, capacities(items.oldest));
   residence_.left += items.gone.items;
   residence_.never_drawn += items.gone.never_drawn;
-  // Shards evict too late while a thread holds their lock (I13). What is appended `alone` makes up
-  // for it. Else the limiter lets writers get at most room() steps ahead of the samplers, which
-  // lock all shards and evict.
-  const std::uint64_t oldest =
-      shared_.max_item_age() + (alone ? 0 : static_cast<std::uint64_t>(room()));
+  check_ages(items, last);
+  check_found(items, stats);
+  check_undrawn(items);
+}
+
+/// Shards evict too late while a thread holds their lock (I13). What one thread appends alone makes
+/// up for it. Else the limiter lets writers get at most room() steps ahead of the samplers, which
+/// lock all shards and evict.
+void ResidenceCheck::check_ages(const Arrivals::Items& items, LastAppends last) {
+  const std::uint64_t ahead =
+      last == LastAppends::OfOneThread ? 0 : static_cast<std::uint64_t>(room());
+  const std::uint64_t oldest = shared_.max_item_age() + ahead;
   expect(!bounds_age() || items.oldest <= oldest, Finding::TooOld,
          "an item is " + std::to_string(items.oldest) + " steps old, of " + std::to_string(oldest) +
              " allowed");
-  // Episodes find exhausted items too, which stats.items omits, so buffers with such items are left
-  // out. Where removers keep items, `arrivals` may have forgotten some, so fewer may be found.
-  if (items.all && !shared_.options.exhausts()) {
-    expect(bounds_age() && shared_.options.guests == 0 ? items.present == stats.items
-                                                       : items.present <= stats.items,
-           Finding::AccountingError,
-           std::to_string(items.present) + " items are found by their episodes, of " +
-               std::to_string(stats.items));
+}
+
+/// Episodes find exhausted items too, which stats.items omits, so buffers with such items are left
+/// out. Where removers keep items, `arrivals` may have forgotten some, so fewer may be found.
+void ResidenceCheck::check_found(const Arrivals::Items& items, const reprise::Stats& stats) {
+  if (!items.all || shared_.options.exhausts()) {
+    return;
   }
+  const bool knows_all = bounds_age() && shared_.options.guests == 0;
+  expect(knows_all ? items.present == stats.items : items.present <= stats.items,
+         Finding::AccountingError,
+         std::to_string(items.present) + " items are found by their episodes, of " +
+             std::to_string(stats.items));
+}
+
+void ResidenceCheck::check_undrawn(const Arrivals::Items& items) {
   expect(shared_.options.max_staleness || items.first_undrawn > shared_.arrivals.last_pass(),
          Finding::NeverDrawn, "by a whole pass, since which it has been there");
   const auto most = max_undrawn();
@@ -119,28 +133,24 @@ void ResidenceCheck::check_at_end(const reprise::Stats& stats, bool alone) {
 void ResidenceCheck::check_all_turns() {
   // Samplers wait by turns only if a batch takes something away from the others: the limiter's
   // permission, or draws of a limited number.
-  const bool draws_consume =
-      shared_.strategies.may_hold_writers() || shared_.options.max_times_sampled != 0;
-  check_turns(shared_.samplers, draws_consume, false, "samplers", residence_.samplers);
-  check_turns(shared_.writers, true, true, "writers", residence_.writers);
+  if (shared_.strategies.may_hold_writers() || shared_.options.max_times_sampled != 0) {
+    check_turns(shared_.samplers, 0, "samplers", residence_.samplers);
+  }
+  check_turns(shared_.writers, shared_.replay.stats().writers_for_chunk.waits, "writers",
+              residence_.writers);
 }
 
 /// A few waits (8, and 2 %) in which the limiter let others go on too often are no fault, because a
 /// thread that may go on can wait for a mutex before it does. Neither are waits for a chunk, where
 /// there are no turns.
-void ResidenceCheck::check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
+void ResidenceCheck::check_turns(const Turns& turns, std::uint64_t chunk_waits, const char* who,
                                  Residence::Waits& waits) {
   const std::uint64_t count = turns.waits.load(std::memory_order_relaxed);
   const std::uint64_t passed_over = turns.passed_over.load(std::memory_order_relaxed);
   const std::uint64_t max_let_in = turns.max_let_in.load(std::memory_order_relaxed);
-  if (!by_turns) {
-    return;
-  }
   waits.count += count;
   waits.max_let_in = std::max(waits.max_let_in, max_let_in);
-  expect(passed_over <=
-             8 + count / 50 + (by_chunk ? shared_.replay.stats().writers_for_chunk.waits : 0),
-         Finding::PassedOver,
+  expect(passed_over <= 8 + count / 50 + chunk_waits, Finding::PassedOver,
          std::to_string(passed_over) + " of " + std::to_string(count) + " waits of " + who +
              ", during which others were let in more than " + std::to_string(turns.max_allowed) +
              " times, once " + std::to_string(max_let_in));

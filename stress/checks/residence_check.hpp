@@ -24,6 +24,9 @@ struct Residence {
   } samplers, writers;
 };
 
+/// Who appended enough steps since the check before to evict all items.
+enum class LastAppends : std::uint8_t { OfOneThread, OfMany };
+
 /// Checks how old items become (I13), how much of the capacity is in use, which items are never
 /// drawn, and how often the rate limiter let other threads go on while one waited (I12). One
 /// thread.
@@ -41,9 +44,8 @@ class ResidenceCheck {
   void check_quiescent(const reprise::Stats& stats);
   /// Checks the waits. Call it once the threads have ended.
   void check_all_turns();
-  /// The last check. `alone`: since the previous check one thread appended enough steps to evict
-  /// all items.
-  void check_at_end(const reprise::Stats& stats, bool alone);
+  /// The last check.
+  void check_at_end(const reprise::Stats& stats, LastAppends last);
 
   /// Checks the sums over all buffers. A thread that is not scheduled while it holds a shard's lock
   /// keeps the items of that shard, and makes others wait for the lock. So for a while some items
@@ -55,10 +57,13 @@ class ResidenceCheck {
   [[nodiscard]] bool bounds_age() const;
   /// The most items that may leave without having been drawn; without a value there is no bound.
   [[nodiscard]] std::optional<double> max_undrawn() const;
-  /// Checks the waits of `who`. `by_turns`: whoever waits longest goes on first. `by_chunk`: some
-  /// waits may have been for a free chunk instead, which are not by turns.
-  void check_turns(const Turns& turns, bool by_turns, bool by_chunk, const char* who,
+  /// Checks the waits of `who`, of whom the one that waits longest goes on first; but so many waits
+  /// may have been for a free chunk instead, which are not by turns.
+  void check_turns(const Turns& turns, std::uint64_t chunk_waits, const char* who,
                    Residence::Waits& waits);
+  void check_ages(const Arrivals::Items& items, LastAppends last);
+  void check_found(const Arrivals::Items& items, const reprise::Stats& stats);
+  void check_undrawn(const Arrivals::Items& items);
   /// The number of inserts that a rate limiter may let through beyond its balance.
   [[nodiscard]] double room() const;
   [[nodiscard]] double capacities(std::uint64_t steps) const {

@@ -18,29 +18,39 @@ class WindowCheck {
       : check_(check), may_cut_episodes_(may_cut), findings_(findings) {}
 
   /// Adds a finding for each wrong item. The span returned is valid until the next call.
-  /// `some_gone`: the batch may have rows without an item, as `gather` leaves them. Such a row is
-  /// neither correct nor a finding.
-  CheckedItems check(const reprise::Batch& batch, bool some_gone = false) {
+  CheckedItems check(const reprise::Batch& batch) {
     items_.assign(batch.size(), {});
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (some_gone && batch.lengths()[i] == 0) {
-        continue;
-      }
-      // Acquire; partner: the conductor's store, which the writer saw before it truncated its
-      // episode.
-      const std::string words =
-          check_.mismatch(batch, i, items_[i], may_cut_episodes_.load(std::memory_order_acquire));
-      if (!words.empty()) {
-        const bool torn = words.find(" torn") != std::string::npos;
-        findings_.add(
-            torn ? Finding::TornRow : Finding::WrongWindow,
-            "item " + std::to_string(i) + ", " + describe_key(batch.keys()[i]) + ": " + words);
+      check_item(batch, i);
+    }
+    return items_;
+  }
+  /// Does the same for a batch of `gather`, which leaves rows without an item for keys whose items
+  /// are gone. Such a row is neither correct nor a finding.
+  CheckedItems check_gathered(const reprise::Batch& batch) {
+    items_.assign(batch.size(), {});
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch.lengths()[i] != 0) {
+        check_item(batch, i);
       }
     }
     return items_;
   }
 
  private:
+  void check_item(const reprise::Batch& batch, std::size_t i) {
+    // Acquire; partner: the conductor's store, which the writer saw before it truncated its
+    // episode.
+    const std::string words =
+        check_.mismatch(batch, i, items_[i], may_cut_episodes_.load(std::memory_order_acquire));
+    if (!words.empty()) {
+      const bool torn = words.find(" torn") != std::string::npos;
+      findings_.add(
+          torn ? Finding::TornRow : Finding::WrongWindow,
+          "item " + std::to_string(i) + ", " + describe_key(batch.keys()[i]) + ": " + words);
+    }
+  }
+
   const ItemCheck check_;
   const std::atomic<bool>& may_cut_episodes_;
   Findings& findings_;

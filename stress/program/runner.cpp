@@ -16,11 +16,11 @@ void run(const Options& options, Tally& tally) {
   std::uint32_t round = 0;
   for (double left = options.seconds; options.churn && left > 0.0; left = left_seconds()) {
     constexpr double kShortest = 0.02;  // In seconds.
-    const double length = std::min(left, kShortest + 1e-3 * static_cast<double>(rng.below(400)));
-    Round(options, round++, tally, live)
-        .run_churn(
-            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(length)),
-            rng.one_in(2), rng);
+    const std::chrono::duration<double> length(
+        std::min(left, kShortest + 1e-3 * static_cast<double>(rng.below(400))));
+    Round one(options, round++, tally, live);
+    const ChurnEnd end = rng.one_in(2) ? ChurnEnd::Close : ChurnEnd::Stop;
+    one.run_churn(std::chrono::duration_cast<Clock::duration>(length), end, rng);
   }
   ResidenceCheck::check_totals(tally.residence, tally.findings);
 }

@@ -148,28 +148,28 @@ reprise::Window window_of(const Options& options) {
 
 /// The ratio of samples to inserts if the options give none. With a limit of draws it is half of
 /// the highest ratio that the limit allows.
-double feasible_ratio(const Options& o, const WindowRule& rule) {
+double feasible_ratio(const Options& options, const WindowRule& rule) {
   constexpr double kUsual = 4.0;
   const double items_per_step = rule.sequences() != nullptr ? 1.0 / rule.sequences()->period : 1.0;
-  return o.max_times_sampled == 0 ? kUsual : 0.5 * o.max_times_sampled * items_per_step;
+  return options.max_times_sampled == 0 ? kUsual : 0.5 * options.max_times_sampled * items_per_step;
 }
 
-reprise::RateLimiter limiter_of(const Options& o, const reprise::Window& window) {
+reprise::RateLimiter limiter_of(const Options& options, const reprise::Window& window) {
   reprise::RateLimiter limiter =
-      strategy_of("--limiter", o.limiter, reprise::rate_limiters(),
-                  {{"samples_per_insert", feasible_ratio(o, WindowRule(window))},
-                   {"min_size", std::min(o.capacity_steps, o.batch)},
+      strategy_of("--limiter", options.limiter, reprise::rate_limiters(),
+                  {{"samples_per_insert", feasible_ratio(options, WindowRule(window))},
+                   {"min_size", std::min(options.capacity_steps, options.batch)},
                    {"error_buffer", 0.0},
-                   {"size", std::max(o.batch, o.capacity_steps / 2)}});
+                   {"size", std::max(options.batch, options.capacity_steps / 2)}});
   if (auto* const ratio = std::get_if<reprise::SampleToInsertRatio>(&limiter);
       ratio != nullptr && ratio->error_buffer == 0.0) {
     // Well above the least that the limiter demands for batches of this size.
     ratio->error_buffer =
-        2.0 * static_cast<double>(o.batch) + 8.0 * ratio->samples_per_insert + 1.0;
+        2.0 * static_cast<double>(options.batch) + 8.0 * ratio->samples_per_insert + 1.0;
   }
   const auto* const queue = std::get_if<reprise::Queue>(&limiter);
-  if (queue != nullptr && o.batch > queue->size) {
-    throw std::invalid_argument("--batch is " + std::to_string(o.batch) +
+  if (queue != nullptr && options.batch > queue->size) {
+    throw std::invalid_argument("--batch is " + std::to_string(options.batch) +
                                 "; allowed: at most the size of the queue, " +
                                 std::to_string(queue->size));
   }

@@ -17,7 +17,7 @@ class Actor {
         guest_(shared.is_guest_actor(number)),
         name_(shared.new_writer(guest_)),
         rng_(mix(shared.options.seed ^ std::uint64_t{name_} << 32U ^ shared.episodes.round())),
-        watch_(guest_ ? shared.guests : shared.writers) {}
+        watch_(guest_ ? shared.guests : shared.writers, WaitWatch::Counted::Failed) {}
 
   /// Returns false if the actor gets no further life: the buffer was closed, or the run ends.
   bool run_life() {
@@ -105,7 +105,7 @@ class Actor {
     while (true) {
       const reprise::CommitStatus status = writer.commit(end, priorities_);
       const bool taken = status == reprise::CommitStatus::Committed;
-      watch_.end_wait(taken ? 1 : 0, true);
+      watch_.end_wait(taken ? 1 : 0);
       if (taken) {
         break;
       }

@@ -29,7 +29,7 @@ class Learner {
         rng_(mix(options_.seed ^ mix(number + 1) ^ std::uint64_t{shared.episodes.round()} << 40U ^
                  state_.lives++ << 20U)),
         guest_(shared.is_guest_learner(number)),
-        watch_(guest_ ? shared.guests : shared.samplers),
+        watch_(guest_ ? shared.guests : shared.samplers, WaitWatch::Counted::All),
         sampler_(
             shared.replay.sampler(Shared::sampler_options(rng_.next(), shared.strategies.fresh))),
         windows_({shared.world, shared.episodes, shared.windows}, shared.may_cut, shared.findings),
@@ -179,7 +179,7 @@ class Learner {
   /// Records the result of a draw. `more`: items that the call drew besides those of the batch.
   Code record_draw(const reprise::SampleResult& result, const reprise::SampleOptions& how,
                    std::size_t more = 0) {
-    watch_.end_wait(result ? 1 : 0, false);
+    watch_.end_wait(result ? 1 : 0);
     count(state_.sampled, (result ? result->size() : 0) + more);
     if (!result) {
       return result.status().code;
@@ -275,7 +275,7 @@ class Learner {
       keys_.push_back(named.key);
     }
     const reprise::Batch batch = shared_.replay.gather(keys_);
-    const CheckedItems items = windows_.check(batch, true);
+    const CheckedItems items = windows_.check_gathered(batch);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (items[i].correct &&
           (batch.keys()[i] != keys_to_gather_[i].key || items[i].hash != keys_to_gather_[i].hash)) {

@@ -16,6 +16,9 @@
 
 namespace stress {
 
+/// How a churn ends: its threads are stopped, or the buffer is closed under them.
+enum class ChurnEnd : std::uint8_t { Stop, Close };
+
 /// One buffer from its first step to its end, and the threads that use it.
 class Round {
  public:
@@ -70,9 +73,8 @@ class Round {
     finish(&conductor);
   }
 
-  /// Lets threads come and go for a while, then stops them, or closes the buffer under them if
-  /// `by_close`.
-  void run_churn(Clock::duration length, bool by_close, Rng& rng) {
+  /// Lets threads come and go for a while, then ends it.
+  void run_churn(Clock::duration length, ChurnEnd end, Rng& rng) {
     start_actors();
     start_learners();
     start_saving();
@@ -80,23 +82,16 @@ class Round {
     while (length > Clock::duration::zero()) {
       const std::chrono::milliseconds some(1 + rng.below(60));
       length -= measure(std::min<Clock::duration>(length, some));
-      if (length > Clock::duration::zero() || !by_close) {
+      if (length > Clock::duration::zero() || end == ChurnEnd::Stop) {
         check_quiescent_point(conductor);
       }
     }
-    if (!by_close) {
+    if (end == ChurnEnd::Stop) {
       stop();
       finish(&conductor);
-      return;
+    } else {
+      close();
     }
-    shared_.may_cut.store(true, std::memory_order_release);
-    shared_.closing.store(true, std::memory_order_release);
-    const Clock::time_point closed_at = Clock::now();
-    shared_.replay.close();
-    finish(nullptr);
-    const std::chrono::duration<double, std::milli> took = Clock::now() - closed_at;
-    tally_.longest_close_ms = std::max(tally_.longest_close_ms, took.count());
-    ++tally_.closes;
   }
 
  private:
@@ -106,6 +101,18 @@ class Round {
   static constexpr std::chrono::milliseconds kTick{20};
   /// Only a hang takes this long, even with a sanitizer on a busy machine.
   static constexpr std::chrono::seconds kPatience{120};
+
+  /// Closes the buffer under the threads. Release for both; partners as in `stop`.
+  void close() {
+    shared_.may_cut.store(true, std::memory_order_release);
+    shared_.closing.store(true, std::memory_order_release);
+    const Clock::time_point closed_at = Clock::now();
+    shared_.replay.close();
+    finish(nullptr);
+    const std::chrono::duration<double, std::milli> took = Clock::now() - closed_at;
+    tally_.longest_close_ms = std::max(tally_.longest_close_ms, took.count());
+    ++tally_.closes;
+  }
 
   /// Ends the run. If the limiter holds writers, episodes are cut off, because writers could not
   /// finish them once no learner draws. Release for both; partners: the loads in `Shared` and
@@ -272,7 +279,7 @@ class Round {
     // The second cycle checks the priorities that the first one wrote.
     const Learner::Code code = conductor.cycle();
     const reprise::Stats stats = shared_.stats();
-    account_.check(stats, true);
+    account_.check(stats, Ingested::All);
     ++tally_.quiescent_points;
     if (!options_.checkpoint_path.empty()) {
       checkpoints_.check_quiescent(conductor, code, stats);
@@ -311,11 +318,11 @@ class Round {
     if (conductor != nullptr) {
       stop_serving();
       verify(*conductor);
-      const bool alone = append_alone();
-      residence_.check_at_end(verify(*conductor), alone);
+      const LastAppends last = append_alone() ? LastAppends::OfOneThread : LastAppends::OfMany;
+      residence_.check_at_end(verify(*conductor), last);
     }
     const reprise::Stats stats = shared_.stats();
-    account_.check(stats, conductor != nullptr);
+    account_.check(stats, conductor != nullptr ? Ingested::All : Ingested::NotAll);
     tally_.add(stats);
     ++tally_.rounds;
     for (const ActorState& actor : shared_.actors) {

@@ -16,7 +16,7 @@ class VectorActor {
                  std::uint64_t{shared.episodes.round()} << 32U ^ state_.lives << 8U)),
         environments_(shared.options.environments),
         guest_(shared.is_guest_actor(number)),
-        watch_(guest_ ? shared.guests : shared.writers) {}
+        watch_(guest_ ? shared.guests : shared.writers, WaitWatch::Counted::Failed) {}
 
   /// Returns false if the actor gets no further life: the buffer was closed, or the run ends.
   bool run_life() {
@@ -102,25 +102,8 @@ class VectorActor {
       shared_.add_priorities(names_.back(), one.episode, priorities_);
     }
     write(writers);
-    taken_.assign(chosen_.size(), false);
-    for (bool taken = false; !taken;) {
-      const reprise::CommitStatus status = writers.commit(ends_, priorities_);
-      taken = status == reprise::CommitStatus::Committed;
-      watch_.end_wait(taken ? ends_.size() : 0, true);
-      count_taken_steps(writers);
-      shared_.check(status);
-      if (status == reprise::CommitStatus::Closed) {
-        return false;
-      }
-      if (!taken) {
-        park_if_closed();
-        if (shared_.must_give_up()) {
-          return false;
-        }
-      }
-    }
-    if (std::ranges::find(taken_, false) != taken_.end()) {
-      shared_.findings.add(Finding::UnexpectedError, "commit says that it took a step it did not");
+    if (!commit(writers)) {
+      return false;
     }
     // Episodes begin only here, because a repeated commit recognises by its writer's position
     // whether an environment's step was taken.
@@ -133,6 +116,32 @@ class VectorActor {
         one.steps = 0;
         one.episode = shared_.episodes.episode(one.name, ++one.number);
       }
+    }
+    return true;
+  }
+
+  /// Repeats the commit until it takes all steps. False: the life ends before that.
+  bool commit(reprise::VectorWriter& writers) {
+    taken_.assign(chosen_.size(), false);
+    for (;;) {
+      const reprise::CommitStatus status = writers.commit(ends_, priorities_);
+      const bool taken = status == reprise::CommitStatus::Committed;
+      watch_.end_wait(taken ? ends_.size() : 0);
+      count_taken_steps(writers);
+      shared_.check(status);
+      if (taken) {
+        break;
+      }
+      if (status == reprise::CommitStatus::Closed) {
+        return false;
+      }
+      park_if_closed();
+      if (shared_.must_give_up()) {
+        return false;
+      }
+    }
+    if (std::ranges::find(taken_, false) != taken_.end()) {
+      shared_.findings.add(Finding::UnexpectedError, "commit says that it took a step it did not");
     }
     return true;
   }

@@ -28,7 +28,11 @@ struct Turns {
 /// while the thread was ready but not running.
 class WaitWatch final : public reprise::WaitHook {
  public:
-  explicit WaitWatch(Turns& turns) : turns_(turns) {}
+  /// Which waits count. A writer may sleep on for a while after it is let in, so of its waits only
+  /// those that failed do.
+  enum class Counted : std::uint8_t { All, Failed };
+
+  WaitWatch(Turns& turns, Counted counted) : turns_(turns), counted_(counted) {}
 
   [[nodiscard]] bool keep_waiting(std::chrono::nanoseconds waited) noexcept override {
     if (waited.count() == 0) {
@@ -39,15 +43,15 @@ class WaitWatch final : public reprise::WaitHook {
     return true;
   }
 
-  /// Ends the observation of a call that was let in `admissions` times. `asleep`: the thread may
-  /// sleep on for a while after it is let in, so waits that succeeded are left out.
-  void end_wait(std::uint64_t admissions, bool asleep) noexcept {
+  /// Ends the observation of a call that was let in `admissions` times.
+  void end_wait(std::uint64_t admissions) noexcept {
     const std::uint64_t now = turns_.let_in.fetch_add(admissions, std::memory_order_relaxed);
-    if (waits_ && !(asleep && admissions != 0) && interruptions() == interruptions_) {
+    const bool counts = waits_ && (counted_ == Counted::All || admissions == 0);
+    if (counts && interruptions() == interruptions_) {
+      const std::uint64_t others = now - before_;
       turns_.waits.fetch_add(1, std::memory_order_relaxed);
-      turns_.passed_over.fetch_add(now - before_ > turns_.max_allowed ? 1 : 0,
-                                   std::memory_order_relaxed);
-      atomic_max(turns_.max_let_in, now - before_);
+      turns_.passed_over.fetch_add(others > turns_.max_allowed ? 1 : 0, std::memory_order_relaxed);
+      atomic_max(turns_.max_let_in, others);
     }
     waits_ = false;
   }
@@ -60,6 +64,7 @@ class WaitWatch final : public reprise::WaitHook {
   }
 
   Turns& turns_;
+  const Counted counted_;
   bool waits_ = false;
   std::uint64_t before_ = 0;
   long interruptions_ = 0;
