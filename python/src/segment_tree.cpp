@@ -23,19 +23,27 @@ class Turns {
   /// Runs the work, which must not use Python. RuntimeError in a child that was forked during the
   /// turn of another thread, which does not end in the child.
   template <class Work>
-  auto run(bool long_work, const Work& work) {
-    if (!long_work) {
+  auto run(bool is_long, const Work& work) {
+    return is_long ? run_without_gil(work) : run_short(work);
+  }
+  template <class Work>
+  auto run_short(const Work& work) {
+    {
       const std::unique_lock turn(mutex_, std::try_to_lock);
       if (turn) {
         return work();
       }
     }
+    return run_without_gil(work);
+  }
+
+ private:
+  template <class Work>
+  auto run_without_gil(const Work& work) {
     const GilRelease released;
     const std::unique_lock turn = lock();
     return work();
   }
-
- private:
   std::unique_lock<std::timed_mutex> lock() {
     std::unique_lock turn(mutex_, std::defer_lock);
     while (!turn.try_lock_for(kForkCheckInterval)) {
@@ -180,7 +188,7 @@ template <auto kQuery>
 double query(AnyTree& any, std::size_t first, Last end) {
   return any.visit([&](auto& tree) {
     const std::size_t last = end.value_or(tree.capacity());
-    return any.turns.run(/*long_work=*/false, [&] { return double{kQuery(tree, first, last)}; });
+    return any.turns.run_short([&] { return double{kQuery(tree, first, last)}; });
   });
 }
 constexpr auto kSum = [](auto& tree, auto first, auto last) { return tree.sum(first, last); };
@@ -188,17 +196,15 @@ constexpr auto kMin = [](auto& tree, auto first, auto last) { return tree.min(fi
 constexpr auto kMax = [](auto& tree, auto first, auto last) { return tree.max(first, last); };
 
 double leaf(AnyTree& any, std::size_t at) {
-  return any.visit([&](auto& tree) {
-    return any.turns.run(/*long_work=*/false, [&] { return double{tree.leaf(at)}; });
-  });
+  return any.visit(
+      [&](auto& tree) { return any.turns.run_short([&] { return double{tree.leaf(at)}; }); });
 }
 
 nb::object find(AnyTree& any, CallName call, ArrayLike target) {
   NumberArgument<double> targets(target, {call.text, "target"});
   if (targets.is_scalar()) {
     return nb::int_(any.visit([&](auto& tree) {
-      return any.turns.run(/*long_work=*/false,
-                           [&] { return tree.find_prefix_sum(targets.read().front()); });
+      return any.turns.run_short([&] { return tree.find_prefix_sum(targets.read().front()); });
     }));
   }
   nb::object leaves = empty_array(DType::I64, targets.shape);
@@ -222,7 +228,7 @@ nb::object dtype_object(AnyTree& any) {
 nb::object leaves(nb::handle self) {
   auto& any = self_of<AnyTree>(self.ptr());
   return any.visit([&](auto& tree) {
-    return view_of(dtype(any), {{tree.capacity()}}, tree.leaves().data(), self, /*writable=*/false);
+    return readonly_view_of(dtype(any), {{tree.capacity()}}, tree.leaves().data(), self);
   });
 }
 

@@ -161,15 +161,21 @@ void VectorWriterObject::check_open(const char* call) const {
   origin_->check_process();
 }
 
-/// Adds the fields given under their own names, or with `next` as next observations, to the
-/// arguments of the C++ call.
-void VectorWriterObject::add_rows(const StepValues& values, bool next,
-                                  std::vector<AnyValue>& to) const {
-  const std::uint64_t given_mask = next ? values.given_next : values.given_now;
+/// Adds the fields given under their own names to the arguments of the C++ call.
+void VectorWriterObject::add_rows_now(const StepValues& values, std::vector<AnyValue>& to) const {
   for (const FieldInfo& field : origin_->table.fields()) {
-    if ((given_mask & field.bit()) != 0) {
-      const Value& value = (next ? values.next : values.now)[field.field.index()];
-      to.push_back({field.field, next, {value.data(), rows() * field.spec.bytes}});
+    if ((values.given_now & field.bit()) != 0) {
+      const Value& value = values.now[field.field.index()];
+      to.push_back({field.field, /*next=*/false, {value.data(), rows() * field.spec.bytes}});
+    }
+  }
+}
+/// Adds the fields given as next observations.
+void VectorWriterObject::add_rows_next(const StepValues& values, std::vector<AnyValue>& to) const {
+  for (const FieldInfo& field : origin_->table.fields()) {
+    if ((values.given_next & field.bit()) != 0) {
+      const Value& value = values.next[field.field.index()];
+      to.push_back({field.field, /*next=*/true, {value.data(), rows() * field.spec.bytes}});
     }
   }
 }
@@ -187,7 +193,7 @@ void VectorWriterObject::begin(ArrayLike env_ids, const Fields& fields) {
   const FieldTable& table = origin_->table;
   read_fields(fields, table, {.now = table.observation_mask(), .rows = rows()}, values_);
   rows_.clear();
-  add_rows(values_, /*next=*/false, rows_);
+  add_rows_now(values_, rows_);
   // Ending an open episode may wait for a chunk.
   const GilRelease released(autoreset_ != AutoReset::Disabled ||
                             table.copied_bytes() * rows() > kCopyWithGil);
@@ -235,32 +241,38 @@ nb::object VectorWriterObject::rows_to_array(const nb::object& given, const Fiel
   return array;
 }
 
+/// Refuses what is given as final observations where there are none, and what is no dict of them.
+void VectorWriterObject::check_final_names(nb::handle given, const std::string& name) const {
+  const FieldTable& table = origin_->table;
+  if (autoreset_ != AutoReset::SameStep) {
+    fail(name, " is taken with autoreset='same_step' alone; it is '",
+         words_of<AutoReset>.names[static_cast<std::size_t>(autoreset_)],
+         "', whose next observations are the final ones");
+  }
+  if (!has_keys(given)) {
+    fail<WrongKind>(name, " is ", python_type_name(given),
+                    "; allowed: a dict of arrays, the final observations, [E, ...], by name: ",
+                    table.names(table.observation_mask()));
+  }
+  for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
+    const NamedField named = table.find(key.ptr());
+    if (named.field == nullptr || named.next || !named.field->traits().has_next) {
+      fail(name, ": unknown field ", repr_of(key),
+           "; fields: ", table.names(table.observation_mask()));
+    }
+  }
+}
+
 /// Reads the final observations of the environments that end, if there are such environments.
 void VectorWriterObject::read_final(nb::handle given, const char* call) {
   const FieldTable& table = origin_->table;
   const std::string name = std::string(call) + ": final";
   const bool is_given = given.is_valid();
-  if (is_given && autoreset_ != AutoReset::SameStep) {
-    fail(name, " is taken with autoreset='same_step' alone; it is '",
-         words_of<AutoReset>.names[static_cast<std::size_t>(autoreset_)],
-         "', whose next observations are the final ones");
-  }
-  if (is_given && !has_keys(given)) {
-    fail<WrongKind>(name, " is ", python_type_name(given),
-                    "; allowed: a dict of arrays, the final observations, [E, ...], by name: ",
-                    table.names(table.observation_mask()));
-  }
   if (is_given) {
-    for (const nb::handle key : nb::list(checked(PyMapping_Keys(given.ptr())))) {
-      const NamedField named = table.find(key.ptr());
-      if (named.field == nullptr || named.next || !named.field->traits().has_next) {
-        fail(name, ": unknown field ", repr_of(key),
-             "; fields: ", table.names(table.observation_mask()));
-      }
-    }
+    check_final_names(given, name);
   }
-  const auto continues = [](End end) { return end == End::Continue; };
-  if (autoreset_ != AutoReset::SameStep || std::ranges::all_of(ends_, continues)) {
+  const bool any_ends = std::ranges::any_of(ends_, [](End end) { return end != End::Continue; });
+  if (autoreset_ != AutoReset::SameStep || !any_ends) {
     return;
   }
   if (!is_given) {
@@ -281,18 +293,23 @@ void VectorWriterObject::read_final(nb::handle given, const char* call) {
       }
       fail(name, ": missing field ", field.spec.name);
     }
-    const GivenIn in{call, "final."};
-    const nb::object given_rows = rows_to_array(observations, field, in);
-    Value& value = final_.next[field.field.index()];
-    final_.given_next |= field.bit();
-    value.assign(given_rows, field, in, rows());
-    if (value.data() == Array(given_rows).data()) {
-      value.keep_alive(given_rows);
-    }
-    for (std::size_t row = 0; row < rows(); ++row) {
-      if (ends(row)) {
-        value.check_finite(field, in, row, 1);
-      }
+    read_final_field(field, observations, call);
+  }
+}
+
+void VectorWriterObject::read_final_field(const FieldInfo& field, const nb::object& given,
+                                          const char* call) {
+  const GivenIn in{call, "final."};
+  const nb::object given_rows = rows_to_array(given, field, in);
+  Value& taken = final_.next[field.field.index()];
+  final_.given_next |= field.bit();
+  taken.assign(given_rows, field, in, rows());
+  if (taken.data() == Array(given_rows).data()) {
+    taken.keep_alive(given_rows);
+  }
+  for (std::size_t row = 0; row < rows(); ++row) {
+    if (ends(row)) {
+      taken.check_finite(field, in, row, 1);
     }
   }
 }
@@ -330,16 +347,16 @@ void VectorWriterObject::append(ArrayLike end, Given<"Mapping[str, ArrayLike]"> 
   const std::span<const float> priorities = priorities_or_none(given, items, fields.call());
   rows_.clear();
   finals_.clear();
-  add_rows(values_, /*next=*/false, rows_);
-  add_rows(values_, /*next=*/true, rows_);
-  add_rows(final_, /*next=*/true, finals_);
+  add_rows_now(values_, rows_);
+  add_rows_next(values_, rows_);
+  add_rows_next(final_, finals_);
   const auto attempt = [&] {
     const CommitStatus status = writers().append(ends_, rows_, finals_, priorities);
     unfinished_ = status != CommitStatus::Committed && status != CommitStatus::Closed;
     return status;
   };
   try {
-    commit(*origin_, *group_, table.copied_bytes() * rows() > kCopyWithGil, fields.call(), attempt,
+    commit(*origin_, *group_, first_try(table.copied_bytes() * rows()), fields.call(), attempt,
            attempt, [] {
              return "the steps of some environments were not taken: call again with the same "
                     "arguments, which takes no step twice";

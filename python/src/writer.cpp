@@ -113,7 +113,7 @@ WriterObject::WriterObject(std::shared_ptr<Origin> origin, std::shared_ptr<Write
       group_(std::move(group)),
       environment_(environment),
       values_(origin_->table),
-      loose_(/*one_writer=*/true, /*next_step=*/false) {}
+      loose_(origin_->table, LooseRows::Writers::One, LooseRows::Resets::NoRows) {}
 
 WriterObject::~WriterObject() {
   // The group's last object closes the writers, without the GIL, because they may wait for a chunk.
@@ -146,7 +146,7 @@ void WriterObject::begin_episode(const Fields& fields) {
   // Ending an episode under way may wait for a chunk.
   const GilRelease released(writer.in_episode() || table.copied_bytes() > kCopyWithGil);
   writer.begin_episode();
-  write_step(writer, table, values_, /*next=*/false);
+  write_now(writer, table, values_);
 }
 
 void WriterObject::append(End end, const std::optional<Priorities>& given, const Fields& fields) {
@@ -169,12 +169,12 @@ void WriterObject::append(End end, const std::optional<Priorities>& given, const
       priorities_or_none(given, given ? writer.completing(end) : 0, fields.call());
   const auto retry = [&] { return writer.commit(end, priorities); };
   const auto attempt = [&] {
-    write_step(writer, table, values_, /*next=*/false);
-    write_step(writer, table, values_, /*next=*/true);
+    write_now(writer, table, values_);
+    write_next(writer, table, values_);
     return retry();
   };
   episode_ = {};
-  commit(*origin_, *group_, table.copied_bytes() > kCopyWithGil, fields.call(), attempt, retry,
+  commit(*origin_, *group_, first_try(table.copied_bytes()), fields.call(), attempt, retry,
          &step_not_taken);
 }
 
@@ -209,95 +209,113 @@ void LooseRows::record_end(const Writer& writer) {
   }
 }
 
-void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
-                       const std::function<Writer&(std::size_t)>& writer_of) {
-  const FieldTable& table = origin.table;
-  const auto& [fields, values, rows, end, ends] = call;
-  read_fields(fields, table,
-              {.now = table.observation_mask() | table.column_mask() | table.state_mask(),
-               .optional = table.version_mask(),
-               .next = table.observation_mask(),
-               .rows = rows,
-               .unchecked = next_step_},
-              values);
+/// Reads the arguments of a call. `row_` has no bytes yet.
+void LooseRows::read(const Call& call) {
+  const StepValues& values = call.values;
+  read_fields(call.fields, table_,
+              {.now = table_.observation_mask() | table_.column_mask() | table_.state_mask(),
+               .optional = table_.version_mask(),
+               .next = table_.observation_mask(),
+               .rows = call.rows,
+               .unchecked = has_resets_},
+              call.values);
   row_.clear();
-  for (const FieldInfo& field : table.fields()) {
+  for (const FieldInfo& field : table_.fields()) {
     for (const bool next : {false, true}) {
       if (((next ? values.given_next : values.given_now) & field.bit()) != 0) {
         row_.push_back({field.field, next, {}});
       }
     }
   }
-  if (rows) {
-    ends_from(ends, fields.call(), *rows, ends_);
+  if (call.rows) {
+    ends_from(call.ends, call.fields.call(), *call.rows, ends_);
   } else {
-    ends_.assign(1, end);
+    ends_.assign(1, call.end);
   }
-  const auto resume_state = [&] {
+}
+
+/// Gives `row_` the bytes of these rows.
+void LooseRows::point_at(const Call& call, std::size_t first, std::size_t count) {
+  for (AnyValue& value : row_) {
+    const std::size_t i = value.field.index();
+    const std::size_t bytes = table_.fields()[i].spec.bytes;
+    const Value& rows = (value.next ? call.values.next : call.values.now)[i];
+    value.bytes = {rows.data() + first * bytes, count * bytes};
+  }
+}
+
+std::size_t LooseRows::hash(const Call& call) {
+  point_at(call, 0, ends_.size());
+  return hash_of(row_, ends_);
+}
+
+/// Checks the values of the rows that are left, but for resets: they are not stored, so their
+/// values do not matter.
+void LooseRows::check_stored_rows(const Call& call, const WriterOf& writer_of) {
+  for (std::size_t row = appended_; row < ends_.size(); ++row) {
+    point_at(call, row, 1);
+    if (!is_reset(writer_of(row))) {
+      check_rows(call.fields.call(), table_, call.values, row, 1);
+    }
+  }
+}
+
+/// Appends the rows that are left, all at once if they are of one writer.
+CommitStatus LooseRows::add_rows(const Call& call, const WriterOf& writer_of) {
+  const std::size_t at_once = one_writer_ ? ends_.size() : 1;
+  while (appended_ < ends_.size()) {
+    const std::size_t first = one_writer_ ? 0 : appended_;
+    point_at(call, first, at_once);
+    Writer& writer = writer_of(appended_);
+    if (has_resets_ && is_reset(writer)) {
+      finals_[&writer].episode = kNone;  // Only one reset follows the end of an episode.
+      ++appended_;
+      continue;
+    }
+    std::size_t added = 0;  // What a call for a single row has appended: 0 or 1.
+    const CommitStatus status = writer.add_transitions(std::span(ends_).subspan(first, at_once),
+                                                       row_, one_writer_ ? appended_ : added);
+    appended_ += added;
+    if (status != CommitStatus::Committed) {
+      return status;
+    }
+    if (has_resets_ && !writer.in_episode()) {
+      record_end(writer);
+    }
+  }
+  return CommitStatus::Committed;
+}
+
+void LooseRows::append(const Call& call, Origin& origin, WriterGroup& group,
+                       const WriterOf& writer_of) {
+  read(call);
+  const auto state = [&] {
     const Writer& writer = writer_of(std::min(appended_, ends_.size() - 1));
     return std::pair(writer.episode_id(), writer.episode_steps());
   };
-  const auto set_row_bytes = [&](std::size_t first, std::size_t count) {
-    for (AnyValue& value : row_) {
-      const std::size_t i = value.field.index();
-      const std::size_t bytes = table.fields()[i].spec.bytes;
-      value.bytes = {(value.next ? call.values.next : call.values.now)[i].data() + first * bytes,
-                     count * bytes};
-    }
-  };
-  const auto hash_values = [&] {
-    set_row_bytes(0, ends_.size());
-    return hash_of(row_, ends_);
-  };
-  if (appended_ != 0 && (hash_values() != unfinished_hash_ || resume_state() != resume_state_)) {
+  const auto goes_on = [&] { return hash(call) == unfinished_hash_ && state() == resume_state_; };
+  if (appended_ != 0 && !goes_on()) {
     appended_ = 0;  // This is another call than the unfinished one.
   }
-  // A reset is not stored, so its values are not checked.
-  for (std::size_t row = appended_; next_step_ && row < ends_.size(); ++row) {
-    set_row_bytes(row, 1);
-    if (!is_reset(writer_of(row))) {
-      check_rows(fields.call(), table, values, row, 1);
-    }
+  if (has_resets_) {
+    check_stored_rows(call, writer_of);
   }
-  const auto add = [&] {
-    const std::size_t at_once = one_writer_ ? ends_.size() : 1;
-    while (appended_ < ends_.size()) {
-      const std::size_t first = one_writer_ ? 0 : appended_;
-      set_row_bytes(first, at_once);
-      Writer& writer = writer_of(appended_);
-      if (next_step_ && is_reset(writer)) {
-        finals_[&writer].episode = kNone;  // Only one reset follows the end of an episode.
-        ++appended_;
-        continue;
-      }
-      std::size_t added = 0;  // What a call for a single row has appended: 0 or 1.
-      const CommitStatus status = writer.add_transitions(std::span(ends_).subspan(first, at_once),
-                                                         row_, one_writer_ ? appended_ : added);
-      appended_ += added;
-      if (status != CommitStatus::Committed) {
-        return status;
-      }
-      if (next_step_ && !writer.in_episode()) {
-        record_end(writer);
-      }
-    }
-    return CommitStatus::Committed;
+  const auto add = [&] { return add_rows(call, writer_of); };
+  const auto progress = [&] {
+    return call.rows ? std::to_string(appended_) + " of " + std::to_string(*call.rows) +
+                           " transitions were taken: call again with the same arguments, and it "
+                           "goes on behind them"
+                     : step_not_taken();
   };
   try {
     // The call may begin an episode, which may wait for a chunk, so it never holds the GIL.
-    commit(origin, group, /*large=*/true, call.fields.call(), add, add, [&] {
-      return call.rows
-                 ? std::to_string(appended_) + " of " + std::to_string(*call.rows) +
-                       " transitions were taken: call again with the same arguments, and it goes "
-                       "on behind them"
-                 : step_not_taken();
-    });
+    commit(origin, group, FirstTry::WithoutGil, call.fields.call(), add, add, progress);
   } catch (const std::logic_error&) {
     appended_ = 0;  // The call was refused, and would be refused again.
     throw;
   } catch (...) {
-    resume_state_ = resume_state();
-    unfinished_hash_ = hash_values();
+    resume_state_ = state();
+    unfinished_hash_ = hash(call);
     throw;
   }
   appended_ = 0;
@@ -316,14 +334,14 @@ void WriterObject::append_transition(End end, const Fields& fields) {
 }
 
 void WriterObject::append_transitions(ArrayLike end, const Fields& fields) {
-  const std::size_t rows = count_rows(fields, origin_->table, /*final=*/false).value_or(1);
-  append_loose({fields, values_, rows, /*end=*/{}, end});
+  const std::size_t rows = count_rows(fields, origin_->table).value_or(1);
+  append_loose({fields, values_, rows, {}, end});
 }
 
 /// Reads the arrays of an episode. Returns its number of steps; observations have one row more.
 std::size_t WriterObject::read_episode(const Fields& fields) {
   const FieldTable& table = origin_->table;
-  const std::optional<std::size_t> steps = count_rows(fields, table, /*final=*/true);
+  const std::optional<std::size_t> steps = count_steps(fields, table);
   check_final(fields, table);
   read_fields(fields, table,
               {.now = table.observation_mask() | table.column_mask() | table.state_mask(),
@@ -358,7 +376,7 @@ void WriterObject::append_episode(End end, const std::optional<Priorities>& give
   }
   const auto add = [&] { return writer.add_episode(steps, end, rows, episode_.taken, priorities); };
   try {
-    commit(*origin_, *group_, /*large=*/true, fields.call(), add, add,
+    commit(*origin_, *group_, FirstTry::WithoutGil, fields.call(), add, add,
            [&] { return episode_progress(); });
   } catch (...) {
     episode_.id = writer.episode_id();

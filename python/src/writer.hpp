@@ -45,14 +45,20 @@ struct WriterGroup {
   std::vector<std::uint8_t> closed;
 };
 
-/// Commits by `attempt`, which never waits, with the GIL unless the step is `large`. If there was
-/// no room, waits by `retry`, without the GIL. Throws Closed if the buffer was closed or restored,
-/// and TimedOut with `describe_progress()` in its message.
+/// How a commit makes its first try, which does not wait.
+enum class FirstTry : std::uint8_t { WithGil, WithoutGil };
+[[nodiscard]] inline FirstTry first_try(std::size_t copied_bytes) noexcept {
+  return copied_bytes > kCopyWithGil ? FirstTry::WithoutGil : FirstTry::WithGil;
+}
+
+/// Commits by `attempt`, which never waits. If there was no room, waits by `retry`, without the
+/// GIL. Throws Closed if the buffer was closed or restored, and TimedOut with `describe_progress()`
+/// in its message.
 template <class Attempt, class Retry, class Progress>
-void commit(Origin& origin, WriterGroup& group, bool large, const char* call,
+void commit(Origin& origin, WriterGroup& group, FirstTry first, const char* call,
             const Attempt& attempt, const Retry& retry, const Progress& describe_progress) {
   const auto try_once = [&] {
-    const GilRelease released(large);
+    const GilRelease released(first == FirstTry::WithoutGil);
     return attempt();
   };
   CommitStatus status = try_once();
@@ -91,9 +97,13 @@ inline std::string step_not_taken() {
 /// made again, appends the others.
 class LooseRows {
  public:
-  /// `one_writer`: all rows of a call belong to one writer. `next_step`: some rows are resets of
-  /// the simulator, which are not appended.
-  LooseRows(bool one_writer, bool next_step) : one_writer_(one_writer), next_step_(next_step) {}
+  /// Whether all rows of a call belong to one writer.
+  enum class Writers : std::uint8_t { One, Many };
+  /// Whether some rows are resets of the simulator, which are not appended.
+  enum class Resets : std::uint8_t { NoRows, Rows };
+
+  LooseRows(const FieldTable& table, Writers writers, Resets resets)
+      : table_(table), one_writer_(writers == Writers::One), has_resets_(resets == Resets::Rows) {}
   /// The arguments of a call, read into `values`.
   struct Call {
     const Fields& fields;
@@ -103,9 +113,9 @@ class LooseRows {
     End end;          ///< Without `rows` the end of the transition.
     nb::handle ends;  ///< With `rows` the ends of all of them.
   };
-  /// `writer_of` returns the writer of a row, ready for that row.
-  void append(const Call& call, Origin& origin, WriterGroup& group,
-              const std::function<Writer&(std::size_t)>& writer_of);
+  /// Returns the writer of a row, ready for that row.
+  using WriterOf = std::function<Writer&(std::size_t)>;
+  void append(const Call& call, Origin& origin, WriterGroup& group, const WriterOf& writer_of);
   /// Forgets an unfinished call.
   void reset() noexcept { appended_ = 0; }
 
@@ -117,18 +127,24 @@ class LooseRows {
   };
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
+  void read(const Call& call);
+  void check_stored_rows(const Call& call, const WriterOf& writer_of);
+  CommitStatus add_rows(const Call& call, const WriterOf& writer_of);
+  void point_at(const Call& call, std::size_t first, std::size_t count);
+  [[nodiscard]] std::size_t hash(const Call& call);
   [[nodiscard]] bool is_reset(const Writer& writer) const;
   void record_end(const Writer& writer);
 
+  const FieldTable& table_;
   const bool one_writer_;
-  const bool next_step_;
+  const bool has_resets_;
   std::map<const Writer*, Final> finals_;
-  std::vector<AnyValue> row_;  ///< The call's fields, with the bytes of the row looked at.
+  std::vector<AnyValue> row_;  ///< The call's fields, with the bytes of the rows looked at.
   std::vector<End> ends_;
   std::size_t appended_ = 0;  ///< Rows that an unfinished call has appended.
   /// Episode and steps of the next row's writer when the unfinished call returned.
   std::pair<std::uint64_t, std::uint64_t> resume_state_;
-  std::size_t unfinished_hash_ = 0;  ///< `hash_of` of the unfinished call.
+  std::size_t unfinished_hash_ = 0;  ///< `hash` of the unfinished call.
 };
 
 /// reprise.Writer: one environment's writer.
@@ -193,7 +209,9 @@ class VectorWriterObject {
         size_(environments),
         values_(origin_->table),
         final_(origin_->table),
-        loose_(/*one_writer=*/false, autoreset == AutoReset::NextStep) {}
+        loose_(origin_->table, LooseRows::Writers::Many,
+               autoreset == AutoReset::NextStep ? LooseRows::Resets::Rows
+                                                : LooseRows::Resets::NoRows) {}
   ~VectorWriterObject() {
     const GilRelease released(group_.use_count() == 1);
     group_.reset();
@@ -230,11 +248,14 @@ class VectorWriterObject {
   void check_writers(const char* call) const;
   void check_open(const char* call) const;
   void check_environments(const char* call) const;
+  void check_final_names(nb::handle given, const std::string& name) const;
   void read_final(nb::handle given, const char* call);
+  void read_final_field(const FieldInfo& field, const nb::object& given, const char* call);
   [[nodiscard]] nb::object rows_to_array(const nb::object& given, const FieldInfo& field,
                                          GivenIn in) const;
   [[nodiscard]] bool ends(std::size_t row) const { return ends_[row] != End::Continue; }
-  void add_rows(const StepValues& values, bool next, std::vector<AnyValue>& to) const;
+  void add_rows_now(const StepValues& values, std::vector<AnyValue>& to) const;
+  void add_rows_next(const StepValues& values, std::vector<AnyValue>& to) const;
 
   std::shared_ptr<Origin> origin_;
   std::shared_ptr<WriterGroup> group_;

@@ -199,8 +199,13 @@ nb::object array_from(nb::handle given, std::optional<DType> dtype) {
 }
 
 nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
-                   nb::handle owner, bool writable) {
-  return owned_by(owner, make_array(dtype, shape, {}, data, kPlain | (writable ? kWriteable : 0)));
+                   nb::handle owner) {
+  return owned_by(owner, make_array(dtype, shape, {}, data, kPlain | kWriteable));
+}
+
+nb::object readonly_view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
+                            nb::handle owner) {
+  return owned_by(owner, make_array(dtype, shape, {}, data, kPlain));
 }
 
 nb::object strided_view_of(DType dtype, std::span<const std::size_t> shape,

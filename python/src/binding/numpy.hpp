@@ -100,7 +100,9 @@ class Array {
 
 /// An array over memory that `owner` keeps alive.
 [[nodiscard]] nb::object view_of(DType dtype, std::span<const std::size_t> shape, const void* data,
-                                 nb::handle owner, bool writable = true);
+                                 nb::handle owner);
+[[nodiscard]] nb::object readonly_view_of(DType dtype, std::span<const std::size_t> shape,
+                                          const void* data, nb::handle owner);
 /// As `view_of`; `strides` has the distance in bytes between neighbours in each dimension.
 [[nodiscard]] nb::object strided_view_of(DType dtype, std::span<const std::size_t> shape,
                                          std::span<const std::size_t> strides, const void* data,

@@ -211,10 +211,10 @@ struct ExpectedFields {
   bool unchecked = false;
 };
 
-/// The number of steps in a call's arrays, by its first field; empty if the call has no field. With
-/// `final`, observations have one row more.
-[[nodiscard]] std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table,
-                                                    bool final);
+/// The number of rows in a call's arrays, by its first field; empty if the call has no field.
+[[nodiscard]] std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table);
+/// The number of steps in the arrays of an episode, whose observations have one row more.
+[[nodiscard]] std::optional<std::size_t> count_steps(const Fields& fields, const FieldTable& table);
 
 /// Refuses an observation that has as many rows as the columns, because it lacks the final one.
 void check_final(const Fields& fields, const FieldTable& table);
@@ -254,9 +254,10 @@ class ValuesReset {
 /// A hash of a call's values and ends, which tells the same call, made again, from another one.
 [[nodiscard]] std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends);
 
-/// Copies the given values of a single step to a writer's current step, or with `next` the given
-/// next observations to its next one.
-void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next);
+/// Copies the given values of a single step to a writer's current step.
+void write_now(Writer& writer, const FieldTable& table, const StepValues& values);
+/// Copies the given next observations of a single step to a writer's next step.
+void write_next(Writer& writer, const FieldTable& table, const StepValues& values);
 
 void init_scalars();
 

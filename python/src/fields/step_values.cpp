@@ -91,16 +91,23 @@ inline void copy(std::span<std::byte> to, const std::byte* from) noexcept {
   }
 }
 
-}  // namespace
+template <class Call>
+void for_each_bit(std::uint64_t mask, const Call& call) {
+  for (; mask != 0; mask &= mask - 1) {
+    call(static_cast<std::size_t>(std::countr_zero(mask)));
+  }
+}
 
-std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table, bool final) {
+/// The number of steps, where observations have `more_observations` rows more than steps.
+std::optional<std::size_t> count(const Fields& fields, const FieldTable& table,
+                                 Py_ssize_t more_observations) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const NamedField named = table.named(fields, i);
     if (named.field == nullptr) {
       continue;
     }
     const Py_ssize_t length = length_of(fields.value(i));
-    const Py_ssize_t final_rows = final && named.field->traits().has_next ? 1 : 0;
+    const Py_ssize_t final_rows = named.field->traits().has_next ? more_observations : 0;
     if (length <= final_rows) {
       fail(fields.call(), ": field '", named.field->spec.name, "': expected at least one step",
            final_rows != 0 ? " and the final observation" : "", "; given length ", length);
@@ -108,6 +115,16 @@ std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& ta
     return static_cast<std::size_t>(length - final_rows);
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::size_t> count_rows(const Fields& fields, const FieldTable& table) {
+  return count(fields, table, 0);
+}
+
+std::optional<std::size_t> count_steps(const Fields& fields, const FieldTable& table) {
+  return count(fields, table, 1);
 }
 
 void check_final(const Fields& fields, const FieldTable& table) {
@@ -219,14 +236,16 @@ std::size_t hash_of(std::span<const AnyValue> values, std::span<const End> ends)
   return hash;
 }
 
-void write_step(Writer& writer, const FieldTable& table, const StepValues& values, bool next) {
-  const std::uint64_t given_mask = next ? values.given_next : values.given_now;
-  for (std::uint64_t mask = given_mask; mask != 0; mask &= mask - 1) {
-    const auto i = static_cast<std::size_t>(std::countr_zero(mask));
-    const AnyField field = table.fields()[i].field;
-    const Value& value = (next ? values.next : values.now)[i];
-    copy(next ? writer.next(field) : writer.now(field), value.data());
-  }
+void write_now(Writer& writer, const FieldTable& table, const StepValues& values) {
+  for_each_bit(values.given_now, [&](std::size_t i) {
+    copy(writer.now(table.fields()[i].field), values.now[i].data());
+  });
+}
+
+void write_next(Writer& writer, const FieldTable& table, const StepValues& values) {
+  for_each_bit(values.given_next, [&](std::size_t i) {
+    copy(writer.next(table.fields()[i].field), values.next[i].data());
+  });
 }
 
 }  // namespace reprise::python
