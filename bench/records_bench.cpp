@@ -102,18 +102,19 @@ class Records {
       return std::as_bytes(std::span(noise_)).subspan(shift * bytes, ends_.size() * bytes);
     };
     std::vector<reprise::AnyValue> values{
-        {reprise::AnyField(reward_), false, rows(sizeof(float))},
-        {reprise::AnyField(column_), false, rows(load_.column * sizeof(float))}};
+        {reprise::AnyField(reward_), /*next=*/false, rows(sizeof(float))},
+        {reprise::AnyField(column_), /*next=*/false, rows(load_.column * sizeof(float))}};
     if (state_) {
-      values.push_back({reprise::AnyField(*state_), false, rows(load_.state * sizeof(float))});
+      values.push_back(
+          {reprise::AnyField(*state_), /*next=*/false, rows(load_.state * sizeof(float))});
     }
     std::vector<reprise::AnyValue> finals;
     if (observation_) {
-      values.push_back({reprise::AnyField(*observation_), true, rows(load_.observation)});
+      values.push_back({reprise::AnyField(*observation_), /*next=*/true, rows(load_.observation)});
       finals.push_back(values.back());
       if (calls_ == 1) {
         writers_.begin(std::vector<reprise::AnyValue>{
-            {reprise::AnyField(*observation_), false, rows(load_.observation)}});
+            {reprise::AnyField(*observation_), /*next=*/false, rows(load_.observation)}});
       }
     }
     writers_.append(ends_, values, finals);

@@ -97,10 +97,10 @@ class RepriseRows {
       return std::as_bytes(std::span(array)).subspan(array_at_ * row_values, rows * row_values);
     };
     const reprise::AnyValue values[] = {
-        {reprise::AnyField(state_), false, slice(arrays_.now, kObservation)},
-        {reprise::AnyField(action_), false, slice(arrays_.action, sizeof(std::int32_t))},
-        {reprise::AnyField(reward_), false, slice(arrays_.reward, sizeof(float))},
-        {reprise::AnyField(state_), true, slice(arrays_.next, kObservation)}};
+        {reprise::AnyField(state_), /*next=*/false, slice(arrays_.now, kObservation)},
+        {reprise::AnyField(action_), /*next=*/false, slice(arrays_.action, sizeof(std::int32_t))},
+        {reprise::AnyField(reward_), /*next=*/false, slice(arrays_.reward, sizeof(float))},
+        {reprise::AnyField(state_), /*next=*/true, slice(arrays_.next, kObservation)}};
     std::size_t taken = 0;
     array_writer_.add_transitions(std::span(arrays_.ends).subspan(array_at_, rows), values, taken);
     array_at_ = (array_at_ + rows) % arrays_.ends.size();

@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -213,8 +212,10 @@ void load(benchmark::State& state, const std::string& where) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
 
-/// Times dd of a checkpoint's files to the RAM disk, or to /dev/null if `keep` is false.
-void load_dd(benchmark::State& state, const std::string& where, bool keep) {
+/// Times dd of each file of a checkpoint. `output_to(directory)` returns the options of dd's
+/// output, for which there is a new directory on the RAM disk.
+template <class OutputTo>
+void time_dd(benchmark::State& state, const std::string& where, const OutputTo& output_to) {
   auto& frames = bench::prepared<Frames>(bench::size_of(state));
   const Folder folder(where);
   frames.replay().save(folder.path());
@@ -223,20 +224,52 @@ void load_dd(benchmark::State& state, const std::string& where, bool keep) {
     forget(folder.path());
     warm(2 * bench::size_of(state));
     time(state, [&] {
-      run("for f in ", folder.path(), "/*; do dd if=\"$f\" ",
-          keep ? reprise::base::text("of=", to.path(), "/\"${f##*/}\" conv=fsync")
-               : std::string("of=/dev/null"),
+      run("for f in ", folder.path(), "/*; do dd if=\"$f\" ", output_to(to.path()),
           " bs=1M status=none; done");
     });
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes_in(folder.path())));
 }
+void copy_dd(benchmark::State& state, const std::string& where) {
+  time_dd(state, where, [](const fs::path& to) {
+    return reprise::base::text("of=", to, "/\"${f##*/}\" conv=fsync");
+  });
+}
+void read_dd(benchmark::State& state, const std::string& where) {
+  time_dd(state, where, [](const fs::path&) { return "of=/dev/null"; });
+}
+
+/// What runs beside actors and learners: nothing, or saves of the whole buffer, which follow each
+/// other.
+struct Beside {
+  bool saves = false;
+  std::uint64_t bytes_per_second = 0;  ///< The pace of the saves; 0: no limit.
+};
+
+/// Saves until it is told to stop. Returns the number of saves.
+template <class Subject>
+double save_repeatedly(Subject& steps, const Beside& beside, const fs::path& directory,
+                       const std::stop_token& stop) {
+  double saves = 0.0;
+  while (beside.saves && !stop.stop_requested()) {
+    try {
+      steps.replay().save(directory, {.keep = 1,
+                                      .incremental = false,
+                                      .bytes_per_second = beside.bytes_per_second,
+                                      .stop = stop});
+      saves += 1.0;
+    } catch (const reprise::CheckpointError& error) {
+      if (error.kind() != reprise::CheckpointError::Kind::Cancelled) {
+        throw;
+      }
+    }
+  }
+  return saves;
+}
 
 /// Measures for two seconds one actor at 20,000 steps a second, and one learner as fast as it can.
-/// If `saving`, a third thread meanwhile saves the whole buffer again and again, at `pace` bytes
-/// per second; 0: without a limit.
 template <class Subject>
-void measure_beside_saves(benchmark::State& state, bool saving, std::uint64_t pace = 0) {
+void measure_beside(benchmark::State& state, const Beside& beside) {
   constexpr auto kTick = std::chrono::milliseconds(1);
   constexpr int kTicks = 2000;
   constexpr int kStepsPerTick = 20;
@@ -248,22 +281,8 @@ void measure_beside_saves(benchmark::State& state, bool saving, std::uint64_t pa
   double saves = 0.0;
   for (auto _ : state) {
     std::stop_source stop;
-    std::atomic<bool> done = false;  // Relaxed everywhere: joins order the rest.
-    std::jthread saver([&] {
-      while (saving && !done.load(std::memory_order_relaxed)) {
-        try {
-          steps.replay().save(folder.path(), {.keep = 1,
-                                              .incremental = false,
-                                              .bytes_per_second = pace,
-                                              .stop = stop.get_token()});
-          saves += 1.0;
-        } catch (const reprise::CheckpointError& error) {
-          if (error.kind() != reprise::CheckpointError::Kind::Cancelled) {
-            throw;
-          }
-        }
-      }
-    });
+    std::jthread saver(
+        [&] { saves += save_repeatedly(steps, beside, folder.path(), stop.get_token()); });
     std::jthread actor([&] {
       auto next = Clock::now();
       for (int tick = 0; tick < kTicks; ++tick) {
@@ -272,11 +291,10 @@ void measure_beside_saves(benchmark::State& state, bool saving, std::uint64_t pa
         }
         std::this_thread::sleep_until(next += kTick);
       }
-      done.store(true, std::memory_order_relaxed);
       stop.request_stop();
     });
     const auto start = Clock::now();
-    while (!done.load(std::memory_order_relaxed)) {
+    while (!stop.stop_requested()) {
       cycles.time([&] { steps.learn(priorities.next()); });
     }
     state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
@@ -306,14 +324,16 @@ void evict_pages() {
   }
 }
 
-/// Measures appends, and batches of 512 with windows of n-step 3. The rows are in memory, or, if
-/// `mapped`, in a mapped file whose pages all are in memory at first. The counters `out_...`
-/// measure a mapped file again after its pages were written to the disk and dropped.
+enum class Rows { InMemory, InFile };
+
+/// Measures appends, and batches of 512 with windows of n-step 3. The rows are in memory, or in a
+/// mapped file whose pages all are in memory at first. The counters `out_...` measure a mapped file
+/// again after its pages were written to the disk and dropped.
 template <std::size_t kObservation>
-void mapped_file(benchmark::State& state, bool mapped) {
+void mapped_file(benchmark::State& state, Rows rows) {
   const Folder folder(disk());
   reprise::Options options{.window = reprise::Transitions{.n_step = 3}, .max_writers = 4};
-  if (mapped) {
+  if (rows == Rows::InFile) {
     options.storage = reprise::MappedFile{folder.path()};
   }
   Steps<kObservation> steps(bench::size_of(state), options);
@@ -344,7 +364,7 @@ void mapped_file(benchmark::State& state, bool mapped) {
   for (auto _ : state) {
     state.counters["append_ns"] = append(steps.steps());
     state.SetIterationTime(learn(batches));
-    if (mapped) {
+    if (rows == Rows::InFile) {
       state.counters["save_s"] = save();
       evict_pages();
       state.counters["out_first_us"] = 1e6 * learn(1);
@@ -378,32 +398,34 @@ void add_saves_and_loads(const std::string& medium, std::string (*where)()) {
   add_on("save", "_dd", save_dd);
   add_on("incremental", "", save_incremental);
   add_on("load", "", load);
-  add_on("load", "_dd", [](auto& state, const auto& from) { load_dd(state, from, true); });
-  add_on("load", "_read", [](auto& state, const auto& from) { load_dd(state, from, false); });
+  add_on("load", "_dd", copy_dd);
+  add_on("load", "_read", read_dd);
 }
 
 template <class Subject>
 void add_beside(const std::string& what) {
   constexpr std::uint64_t kPace = 100'000'000;
-  const auto add_one = [&](const char* beside_what, bool saving, std::uint64_t pace) {
-    add("checkpoint/" + what + "_beside_" + beside_what, [=](benchmark::State& state) {
-      measure_beside_saves<Subject>(state, saving, pace);
+  const auto add_one = [&](const char* name, const Beside& beside) {
+    add("checkpoint/" + what + "_beside_" + name, [=](benchmark::State& state) {
+      measure_beside<Subject>(state, beside);
     })->Arg(30);
   };
-  add_one("nothing", false, 0);
-  add_one("saves", true, 0);
-  add_one("paced_saves", true, kPace);
+  add_one("nothing", {});
+  add_one("saves", {.saves = true});
+  add_one("paced_saves", {.saves = true, .bytes_per_second = kPace});
 }
 
 /// Adds the benchmarks of a mapped file: about 2,000,000 steps with observations of 100 bytes, or
 /// about 70,000 frames.
 template <std::size_t kObservation>
 void add_mapped_file(const std::string& what) {
-  for (const bool mapped : {false, true}) {
-    add("mapped_file/" + what + (mapped ? "_in_file" : "_in_memory"), [=](benchmark::State& state) {
-      mapped_file<kObservation>(state, mapped);
+  const auto add_one = [&](const char* where, Rows rows) {
+    add("mapped_file/" + what + where, [=](benchmark::State& state) {
+      mapped_file<kObservation>(state, rows);
     })->Arg(kObservation > 1000 ? 29 : 28);
-  }
+  };
+  add_one("_in_memory", Rows::InMemory);
+  add_one("_in_file", Rows::InFile);
 }
 
 [[maybe_unused]] const bool added = [] {

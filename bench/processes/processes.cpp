@@ -186,6 +186,44 @@ void print_latency(const char* name, const bench::Latency& latency) {
               latency.quantile_ns(0.999) / 1e3);
 }
 
+/// Appends steps until the buffer is full.
+void fill(reprise::Writer& writer, const Steps& fields, std::size_t steps) {
+  for (std::size_t t = 0; t < steps; ++t) {
+    if (!writer.in_episode()) {
+      writer.begin_episode();
+      std::ranges::fill(writer.now(fields.observation), std::uint8_t{1});
+    }
+    std::ranges::fill(writer.next(fields.observation), static_cast<std::uint8_t>(t));
+    writer.now(fields.action) = 1;
+    writer.now(fields.reward) = 1.0F;
+    writer.commit(t % kEpisode == kEpisode - 1 ? reprise::End::Terminated : reprise::End::Continue);
+  }
+}
+
+/// Waits for all writers. Returns their steps, with the time of the slowest.
+Measured wait_for_all(const std::vector<Child>& writers) {
+  Measured appends;
+  for (const Child& writer : writers) {
+    const Measured one = writer.wait();
+    appends.steps += one.steps;
+    appends.latency.merge(one.latency);
+    appends.seconds = std::max(appends.seconds, one.seconds);
+  }
+  return appends;
+}
+
+/// `taken`: the steps that the host's buffer has taken.
+void print(const Measured& appends, const Measured& cycles, std::uint64_t taken) {
+  const auto steps = static_cast<double>(appends.steps);
+  std::printf("{\"steps_per_second\": %.0f, \"taken\": %.3f, \"cycles_per_second\": %.1f",
+              appends.seconds > 0.0 ? steps / appends.seconds : 0.0,
+              appends.steps != 0 ? static_cast<double>(taken) / steps : 1.0,
+              cycles.seconds > 0.0 ? static_cast<double>(cycles.cycles) / cycles.seconds : 0.0);
+  print_latency("append_us", appends.latency);
+  print_latency("cycle_us", cycles.latency);
+  std::printf("}\n");
+}
+
 void run(const Load& load) {
   const std::string address = "@reprise-processes-" + std::to_string(::getpid());
   std::atomic<bool> end{false};
@@ -208,17 +246,7 @@ void run(const Load& load) {
        .selectors = {reprise::Proportional{.alpha = bench::kAlpha, .epsilon = bench::kEpsilon}},
        .max_writers = 1'024});
   reprise::Writer host_writer = replay.writer();
-  for (std::size_t t = 0; t < load.capacity(); ++t) {
-    if (!host_writer.in_episode()) {
-      host_writer.begin_episode();
-      std::ranges::fill(host_writer.now(fields.observation), std::uint8_t{1});
-    }
-    std::ranges::fill(host_writer.next(fields.observation), static_cast<std::uint8_t>(t));
-    host_writer.now(fields.action) = 1;
-    host_writer.now(fields.reward) = 1.0F;
-    host_writer.commit(t % kEpisode == kEpisode - 1 ? reprise::End::Terminated
-                                                    : reprise::End::Continue);
-  }
+  fill(host_writer, fields, load.capacity());
   const std::uint64_t before = replay.stats().committed_steps;
   reprise::Host host(replay, {.address = address});
   const std::jthread serving([&](const std::stop_token& stop) { host.run(stop); });
@@ -230,14 +258,7 @@ void run(const Load& load) {
           learn(replay.sampler({.seed = 1}), load.writers == 0 ? load.seconds : Seconds(1e9), end);
     });
   }
-  Measured appends;
-  double slowest = 0.0;
-  for (const Child& writer : writers) {
-    const Measured one = writer.wait();
-    appends.steps += one.steps;
-    appends.latency.merge(one.latency);
-    slowest = std::max(slowest, one.seconds);
-  }
+  const Measured appends = wait_for_all(writers);
   for (const Child& rank : ranks) {
     cycles = rank.wait();
   }
@@ -245,15 +266,7 @@ void run(const Load& load) {
   if (learner.joinable()) {
     learner.join();
   }
-  const std::uint64_t taken = replay.stats().committed_steps - before;
-  std::printf(
-      "{\"steps_per_second\": %.0f, \"taken\": %.3f, \"cycles_per_second\": %.1f",
-      slowest > 0.0 ? static_cast<double>(appends.steps) / slowest : 0.0,
-      appends.steps != 0 ? static_cast<double>(taken) / static_cast<double>(appends.steps) : 1.0,
-      cycles.seconds > 0.0 ? static_cast<double>(cycles.cycles) / cycles.seconds : 0.0);
-  print_latency("append_us", appends.latency);
-  print_latency("cycle_us", cycles.latency);
-  std::printf("}\n");
+  print(appends, cycles, replay.stats().committed_steps - before);
 }
 
 }  // namespace
