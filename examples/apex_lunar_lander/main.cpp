@@ -13,7 +13,7 @@
 namespace apex {
 namespace {
 
-void add_options(CLI::App& app, Options& o) {
+void add_options(CLI::App& app, Options& options) {
   std::string heading = "Run";
   const auto add = [&](const char* name, auto& value, const char* help,
                        const CLI::Validator& allowed = {}) {
@@ -21,50 +21,53 @@ void add_options(CLI::App& app, Options& o) {
   };
   const CLI::Range rate(0.0, 1.0);
   const auto& positive = CLI::PositiveNumber;
-  add("--seed", o.seed, "Seed of environments, exploration, network and draws");
-  add("--time-limit", o.time_limit_seconds, "Seconds until it gives up, tests included", positive);
-  add("--target-score", o.target_score, "Mean return of the final test that counts as solved");
-  add("--screen-score", o.screen_score,
+  add("--seed", options.seed, "Seed of environments, exploration, network and draws");
+  add("--time-limit", options.time_limit_seconds, "Seconds until it gives up, tests included",
+      positive);
+  add("--target-score", options.target_score,
+      "Mean return of the final test that counts as solved");
+  add("--screen-score", options.screen_score,
       "Mean of recent training returns, and of 20 screening episodes, before the final test");
-  add("--json", o.json_path, "Write the result to this file");
+  add("--json", options.json_path, "Write the result to this file");
 
   heading = "Checkpoints";
-  const auto checkpoint = add("--checkpoint", o.checkpoint_path,
+  const auto checkpoint = add("--checkpoint", options.checkpoint_path,
                               "Save buffer and learner again and again to this new directory");
-  add("--resume", o.resume_path,
+  add("--resume", options.resume_path,
       "Go on from the newest checkpoint in this directory, and save there, with the --hidden, "
       "options of Replay and product of --actors and --environments that it was saved with",
       CLI::ExistingDirectory)
       ->excludes(checkpoint);
-  add("--checkpoint-seconds", o.checkpoint_seconds, "Seconds between two saves", positive);
+  add("--checkpoint-seconds", options.checkpoint_seconds, "Seconds between two saves", positive);
 
   heading = "Actors";
-  add("--actors", o.actors, "Actor threads", CLI::Range(1, 256));
-  add("--environments", o.environments, "Environments of each actor", CLI::Range(1, 4096));
-  add("--epsilon", o.epsilon, "Exploration of the most curious environment", rate);
-  add("--epsilon-exponent", o.epsilon_exponent,
+  add("--actors", options.actors, "Actor threads", CLI::Range(1, 256));
+  add("--environments", options.environments, "Environments of each actor", CLI::Range(1, 4096));
+  add("--epsilon", options.epsilon, "Exploration of the most curious environment", rate);
+  add("--epsilon-exponent", options.epsilon_exponent,
       "The greediest environment explores with epsilon^(1 + this)", CLI::NonNegativeNumber);
-  add("--fetch-steps", o.fetch_steps, "Steps of an actor between looks for networks", positive);
+  add("--fetch-steps", options.fetch_steps, "Steps of an actor between looks for networks",
+      positive);
 
   heading = "Learner";
-  add("--hidden", o.hidden, "Width of the two hidden layers", CLI::Range(1, 65536));
-  add("--learning-rate", o.learning_rate, "Adam's step size", positive);
-  add("--gradient-clip", o.gradient_clip, "Largest norm of a gradient", positive);
-  add("--target-rate", o.target_rate, "How far the target network follows each update", rate);
-  add("--reward-scale", o.reward_scale, "Factor on rewards in the loss", positive);
-  add("--batch", o.batch, "Items in a batch", CLI::Range(1, 1 << 20));
-  add("--publish-updates", o.publish_updates, "Updates between publications", positive);
+  add("--hidden", options.hidden, "Width of the two hidden layers", CLI::Range(1, 65536));
+  add("--learning-rate", options.learning_rate, "Adam's step size", positive);
+  add("--gradient-clip", options.gradient_clip, "Largest norm of a gradient", positive);
+  add("--target-rate", options.target_rate, "How far the target network follows each update", rate);
+  add("--reward-scale", options.reward_scale, "Factor on rewards in the loss", positive);
+  add("--batch", options.batch, "Items in a batch", CLI::Range(1, 1 << 20));
+  add("--publish-updates", options.publish_updates, "Updates between publications", positive);
 
   heading = "Replay";
-  add("--discount", o.discount, "Discount per step", rate);
-  add("--n-step", o.n_step, "Steps in a return", CLI::Range(1, 1000));
-  add("--alpha", o.alpha, "Exponent of the priorities", CLI::Range(0.0, 8.0));
-  add("--beta", o.beta, "Exponent of the importance weights", rate);
-  add("--capacity", o.capacity_steps, "Steps kept", positive);
-  add("--warmup", o.warmup_steps, "Items needed before learning starts", positive);
-  add("--samples-per-insert", o.samples_per_insert,
+  add("--discount", options.discount, "Discount per step", rate);
+  add("--n-step", options.n_step, "Steps in a return", CLI::Range(1, 1000));
+  add("--alpha", options.alpha, "Exponent of the priorities", CLI::Range(0.0, 8.0));
+  add("--beta", options.beta, "Exponent of the importance weights", rate);
+  add("--capacity", options.capacity_steps, "Steps kept", positive);
+  add("--warmup", options.warmup_steps, "Items needed before learning starts", positive);
+  add("--samples-per-insert", options.samples_per_insert,
       "Items sampled per inserted step; actors and learner wait for each other", positive);
-  add("--slack-steps", o.slack_steps,
+  add("--slack-steps", options.slack_steps,
       "Steps of each environment by which either side may leave that ratio", CLI::Range(1.0, 1e6));
 }
 

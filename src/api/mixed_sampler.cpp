@@ -239,24 +239,24 @@ class MixedSampler::State {
     }
   }
 
-  void check_part(std::size_t i) {
-    buffer::BufferCore& core = *cores_[i];
+  void check_part(std::size_t part) {
+    buffer::BufferCore& core = *cores_[part];
     core.life().check_not_forked();
-    const SelectorRule& rule = this->rule(i);
-    const auto require = [i](bool fits, const auto&... why) {
-      base::require(fits, base::Call{"MixedSampler"}, "parts[", i, "] ", why...);
+    const SelectorRule& rule = this->rule(part);
+    const auto require = [part](bool fits, const auto&... why) {
+      base::require(fits, base::Call{"MixedSampler"}, "parts[", part, "] ", why...);
     };
     require(core.schema() == cores_.front()->schema(),
             "has another schema than parts[0]; allowed: equal ones");
     require(core.window() == cores_.front()->window(),
             "has another window than parts[0]; allowed: equal ones");
-    if (cores_[part_of(core.tag())] != cores_[i]) {
-      same_tag_part_ = i;
+    if (cores_[part_of(core.tag())] != cores_[part]) {
+      same_tag_part_ = part;
     }
     if (!by_total_) {
       return;
     }
-    require(std::ranges::count(cores_, cores_[i]) == 1,
+    require(std::ranges::count(cores_, cores_[part]) == 1,
             "is a buffer given twice; allowed by the common total: once");
     require(core.options().max_times_sampled == 0, "has max_times_sampled ",
             core.options().max_times_sampled, "; allowed by the common total: 0");

@@ -41,38 +41,39 @@ std::size_t default_chunk_rows(const Options& options, const window::WindowSpec&
                     std::max(kMaxDefaultChunkRows, windows));
 }
 
-bool may_exhaust(const Options& o) {
-  return o.max_times_sampled != 0 || o.max_staleness;
+bool may_exhaust(const Options& options) {
+  return options.max_times_sampled != 0 || options.max_staleness;
 }
 
 /// The number of chunks beyond those that hold the capacity; `make_plan` explains it.
-std::size_t extra_chunks(const Options& o) {
-  const std::size_t limited = may_exhaust(o) ? 1 : 0;
-  return o.max_writers * (1 + (1 + limited) * o.shards) + (3 + limited) * o.shards;
+std::size_t extra_chunks(const Options& options) {
+  const std::size_t limited = may_exhaust(options) ? 1 : 0;
+  return options.max_writers * (1 + (1 + limited) * options.shards) +
+         (3 + limited) * options.shards;
 }
 
 /// Refuses options that need more rows, in whole chunks, than can be numbered or addressed. The
 /// message shows the sum and names the capacity that would fit, or the rows of a chunk if no
 /// capacity fits.
-void require_room(const Options& o, std::size_t chunk_items, std::size_t row_bytes) {
+void require_room(const Options& options, std::size_t chunk_items, std::size_t row_bytes) {
   const bool numbers_run_out = kMaxSlots < kMaxRowBytes / row_bytes;
   const std::size_t rows = numbers_run_out ? kMaxSlots : kMaxRowBytes / row_bytes;
-  const std::size_t chunks = rows / o.chunk_steps / o.shards * o.shards;
-  const std::size_t extra = extra_chunks(o);
+  const std::size_t chunks = rows / options.chunk_steps / options.shards * options.shards;
+  const std::size_t extra = extra_chunks(options);
   const std::size_t steps = chunks > extra ? (chunks - extra) * chunk_items : 0;
-  if (o.capacity_steps <= steps) {
+  if (options.capacity_steps <= steps) {
     return;
   }
-  const bool limited = may_exhaust(o);
-  const std::string why =
-      base::text(": ceil(", o.capacity_steps, " steps / ", chunk_items, " items in a chunk) + ",
-                 o.max_writers, " writers * (1 + ", o.shards, limited ? " * 2" : "", " shards) + ",
-                 o.shards, " shards * ", limited ? "4" : "3", " chunks of ", o.chunk_steps,
-                 " rows of ", row_bytes, " bytes each is more than ",
-                 numbers_run_out ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
-  base::require(steps == 0, "capacity_steps is ", o.capacity_steps, why, steps);
-  const std::size_t min_chunks = (extra / o.shards + 1) * o.shards;
-  base::refuse("chunk_steps is ", o.chunk_steps, why, rows / min_chunks,
+  const bool limited = may_exhaust(options);
+  const std::string why = base::text(
+      ": ceil(", options.capacity_steps, " steps / ", chunk_items, " items in a chunk) + ",
+      options.max_writers, " writers * (1 + ", options.shards, limited ? " * 2" : "", " shards) + ",
+      options.shards, " shards * ", limited ? "4" : "3", " chunks of ", options.chunk_steps,
+      " rows of ", row_bytes, " bytes each is more than ",
+      numbers_run_out ? "2^32 - 1 rows" : "2^47 bytes", "; allowed: at most ");
+  base::require(steps == 0, "capacity_steps is ", options.capacity_steps, why, steps);
+  const std::size_t min_chunks = (extra / options.shards + 1) * options.shards;
+  base::refuse("chunk_steps is ", options.chunk_steps, why, rows / min_chunks,
                ", more with fewer max_writers or shards");
 }
 
@@ -116,52 +117,63 @@ void check_storage(const Storage& storage) {
                 "at which there is nothing");
 }
 
-Plan make_plan(const Options& options, const storage::RowLayout& layout,
-               const window::WindowSpec& window) {
-  Options o = options;
-  require_range("capacity_steps", o.capacity_steps, 1, kMaxSlots);
-  check_outline(o);
-  check_storage(o.storage);
-  check_ratio(o);
-  check_queue(o);
-  base::require(!o.max_staleness || layout.version_field(), "max_staleness is ",
-                o.max_staleness.value_or(0),
-                ", and the schema has no version; allowed: with one that declares it");
-  window.check_capacity(o.capacity_steps);
-  require_range("key_tag", o.key_tag.value_or(0), 0, ItemKey::kTagMask);
+namespace {
 
-  if (!o.key_tag) {
-    o.key_tag = static_cast<std::uint16_t>(1 + std::random_device{}() % ItemKey::kTagMask);
+/// Checks the options, and chooses those that are left to reprise.
+Options complete_options(Options options, const storage::RowLayout& layout,
+                         const window::WindowSpec& window) {
+  require_range("capacity_steps", options.capacity_steps, 1, kMaxSlots);
+  check_outline(options);
+  check_storage(options.storage);
+  check_ratio(options);
+  check_queue(options);
+  base::require(!options.max_staleness || layout.version_field(), "max_staleness is ",
+                options.max_staleness.value_or(0),
+                ", and the schema has no version; allowed: with one that declares it");
+  window.check_capacity(options.capacity_steps);
+  require_range("key_tag", options.key_tag.value_or(0), 0, ItemKey::kTagMask);
+
+  if (!options.key_tag) {
+    options.key_tag = static_cast<std::uint16_t>(1 + std::random_device{}() % ItemKey::kTagMask);
   }
-  const std::size_t max_shards = std::min(o.capacity_steps, kMaxShards);
-  if (o.shards == 0) {
-    o.shards = o.capacity_steps < kOneShardBelow ? 1 : kDefaultShards;
+  const std::size_t max_shards = std::min(options.capacity_steps, kMaxShards);
+  if (options.shards == 0) {
+    options.shards = options.capacity_steps < kOneShardBelow ? 1 : kDefaultShards;
   }
-  base::require(o.shards <= max_shards, "shards is ", o.shards,
+  base::require(options.shards <= max_shards, "shards is ", options.shards,
                 "; allowed: 1 to min(capacity_steps, ", kMaxShards, ") = ", max_shards);
 
   const std::size_t frame_bytes = layout.frame_bytes();
   const std::size_t max_rows = frame_bytes == 0 ? kMaxSlots : kMaxFrameBytes / frame_bytes;
   const std::size_t min_rows = window.min_chunk_rows();
-  if (o.chunk_steps == 0) {
-    o.chunk_steps = std::max(min_rows, std::min(default_chunk_rows(o, window), max_rows));
+  if (options.chunk_steps == 0) {
+    options.chunk_steps =
+        std::max(min_rows, std::min(default_chunk_rows(options, window), max_rows));
   }
-  base::require(o.chunk_steps >= min_rows && o.chunk_steps <= kMaxSlots, "chunk_steps is ",
-                o.chunk_steps, "; allowed: ", window.min_chunk_rows_in_words(), " = ", min_rows,
-                " to ", kMaxSlots);
-  base::require(o.chunk_steps <= max_rows, "chunk_steps is ", o.chunk_steps, ", of ", frame_bytes,
-                " bytes of compressed fields each; allowed: at most ", max_rows);
+  base::require(options.chunk_steps >= min_rows && options.chunk_steps <= kMaxSlots,
+                "chunk_steps is ", options.chunk_steps,
+                "; allowed: ", window.min_chunk_rows_in_words(), " = ", min_rows, " to ",
+                kMaxSlots);
+  base::require(options.chunk_steps <= max_rows, "chunk_steps is ", options.chunk_steps, ", of ",
+                frame_bytes, " bytes of compressed fields each; allowed: at most ", max_rows);
+  return options;
+}
 
-  const auto rows = static_cast<std::uint32_t>(o.chunk_steps);
+}  // namespace
+
+Plan make_plan(const Options& options, const storage::RowLayout& layout,
+               const window::WindowSpec& window) {
+  Options chosen = complete_options(options, layout, window);
+  const auto rows = static_cast<std::uint32_t>(chosen.chunk_steps);
   const std::size_t items = window.min_items(rows);
-  const std::size_t chunks = base::divide_up(o.capacity_steps, items) + extra_chunks(o);
-  const std::size_t per_shard = base::divide_up(chunks, o.shards);
-  require_room(o, items, layout.stride() + layout.state_stride());
-  const std::size_t usual_items = o.shards * (rows - window.context_rows());
-  const std::size_t usual_chunks = base::divide_up(o.capacity_steps, usual_items) + 1;
-  const shard::Extras extras{o.max_times_sampled, o.max_writers, o.episode_index,
-                             o.max_staleness.has_value()};
-  return {std::move(o), rows, static_cast<std::uint32_t>(per_shard), usual_chunks, extras};
+  const std::size_t chunks = base::divide_up(chosen.capacity_steps, items) + extra_chunks(chosen);
+  const std::size_t per_shard = base::divide_up(chunks, chosen.shards);
+  require_room(chosen, items, layout.stride() + layout.state_stride());
+  const std::size_t usual_items = chosen.shards * (rows - window.context_rows());
+  const std::size_t usual_chunks = base::divide_up(chosen.capacity_steps, usual_items) + 1;
+  const shard::Extras extras{chosen.max_times_sampled, chosen.max_writers, chosen.episode_index,
+                             chosen.max_staleness.has_value()};
+  return {std::move(chosen), rows, static_cast<std::uint32_t>(per_shard), usual_chunks, extras};
 }
 
 }  // namespace reprise::buffer

@@ -57,10 +57,10 @@ TEST(Clear, WhileThreadsAppendAndDrawTearsNoRowAndCountsEveryStep) {
   NumberedBuffer line(three_shards());
   std::atomic<int> busy = 2;
   std::vector<std::jthread> threads;
-  start(threads, 2, [&](std::uint64_t w) {
+  start(threads, 2, [&](std::uint64_t thread) {
     Writer writer = line.replay.writer();
     for (std::uint64_t i = 1; i < scaled(20'000, 2000); ++i) {
-      line.append(writer, w * 1'000'000'000 + i, i % 50 == 0 ? End::Truncated : End::Continue);
+      line.append(writer, thread * 1'000'000'000 + i, i % 50 == 0 ? End::Truncated : End::Continue);
     }
     --busy;
   });

@@ -63,17 +63,17 @@ TEST(SetAlphaRace, EveryWeightIsThatOfTheLastAlphaInTheEnd) {
   std::atomic<std::size_t> busy = kUpdaters + 1;
   std::vector<std::map<std::uint64_t, float>> last(kUpdaters);
   std::vector<std::jthread> threads;
-  // Thread u updates the items whose number modulo kUpdaters is u.
-  start(threads, kUpdaters, [&](std::size_t u) {
-    Rng own(100 + u);
+  // Each thread updates the items whose number modulo kUpdaters is its own.
+  start(threads, kUpdaters, [&](std::size_t updater) {
+    Rng own(100 + updater);
     for (std::size_t round = 0; round < scaled(1000, 100); ++round) {
       std::vector<ItemKey> updated_keys;
       std::vector<float> priorities;
       for (std::size_t i = 0; i < 50; ++i) {
-        const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + u;
+        const std::uint64_t number = own.below(kItems / kUpdaters) * kUpdaters + updater;
         updated_keys.push_back(keys.at(number));
         priorities.push_back(random_priority(own));
-        last[u][number] = priorities.back();
+        last[updater][number] = priorities.back();
       }
       ASSERT_EQ(line.replay.update_priorities(updated_keys, priorities).applied, 50U);
     }

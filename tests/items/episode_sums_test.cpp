@@ -201,8 +201,8 @@ TEST(EpisodeSums, AreWithinTheBoundsOfThePrioritiesWhileOtherThreadsUpdateAndApp
   const std::vector<ItemKey> keys = line.key_list();
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;
-  start(threads, 2, [&](std::size_t t) {
-    Rng rng(t);
+  start(threads, 2, [&](std::size_t seed) {
+    Rng rng(seed);
     std::vector<float> priorities(keys.size());
     while (!done.load()) {
       std::ranges::generate(priorities, [&] { return rng.chance(0.5) ? 1.0F : 2.0F; });
