@@ -13,7 +13,7 @@ pytest.importorskip("ale_py.vector_env")
 PROGRAM = ROOT / "examples" / "python" / "atari" / "dqn_atari.py"
 
 
-def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
+def test_the_program_learns_prints_figures_and_draws(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     main = runpy.run_path(str(PROGRAM))["main"]
     plot = tmp_path / "returns.svg"
@@ -31,7 +31,7 @@ def test_it_learns_prints_its_figures_and_draws(tmp_path, capsys):
     assert "<svg" in plot.read_text("utf-8")
 
 
-def test_learning_begins_with_a_batch_if_that_is_more_than_asked_for():
+def test_learning_does_not_begin_before_there_is_a_batch():
     main = runpy.run_path(str(PROGRAM))["main"]
     short = "--game breakout --device cpu --steps 64 --environments 4 --begin 4 --batch 32"
     assert main(short.split()) == 0

@@ -1,4 +1,5 @@
-"""Runs the lines of examples/python/cleanrl.md for CleanRL's files, and checks what they store."""
+"""The lines that examples/python/cleanrl.md gives for CleanRL's files run, and store the right
+steps."""
 
 import re
 from types import SimpleNamespace
@@ -31,14 +32,15 @@ ARGS = {
 
 
 def code(file):
-    """Compiles the code blocks under the heading that names a file."""
+    """Returns the code blocks under the heading that names a file, compiled."""
     section = DOCUMENT.read_text("utf-8").split(f"`{file}`", 1)[1].split("\n## ")[0]
     blocks = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return [compile(block, file, "exec") for block in blocks]
 
 
 def train(make, append, envs, action_of):
-    """Runs a script in which these blocks replace CleanRL's buffer. Returns its variables."""
+    """Runs a loop like CleanRL's, with `make` and `append` in place of its buffer. Returns the
+    variables."""
     obs, _ = envs.reset(seed=1)
     names = {
         "np": np,
@@ -61,7 +63,7 @@ def train(make, append, envs, action_of):
     return names
 
 
-def test_dqn_and_sac():
+def test_the_lines_for_dqn_and_sac_store_every_step():
     *make, append, draw = code("dqn.py")
     envs = vector(SAME_STEP)
     names = train(make, append, envs, lambda obs: envs.action_space.sample())
@@ -74,8 +76,8 @@ def test_dqn_and_sac():
 
 
 class Pixels(gymnasium.Env):
-    """An observation is a stack of four frames; all pixels of a frame are its step in the episode,
-    which ends after 7 steps."""
+    """Episodes of 7 steps. An observation is a stack of four frames; every pixel of a frame is the
+    number of its step."""
 
     observation_space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     action_space = spaces.Discrete(100)
@@ -93,7 +95,7 @@ class Pixels(gymnasium.Env):
         return self.observe(), 1.0, self.t == 7, False, {}
 
 
-def test_rainbow():
+def test_the_lines_for_rainbow_draw_stacks_and_returns_of_three_steps():
     make, append, draw = code("rainbow_atari.py")
     options = {} if SAME_STEP is None else {"autoreset_mode": SAME_STEP}
     envs = gymnasium.vector.SyncVectorEnv([Pixels, Pixels], **options)

@@ -1,4 +1,5 @@
-"""Schema.from_spaces and replay.vector_writer(envs) with Gymnasium itself, before and from 1.0."""
+"""Schema.from_spaces and replay.vector_writer(envs) with Gymnasium itself, in versions before and
+after 1.0."""
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ LENGTHS = [1, 2, 3, 5, 7]
 
 
 class Counter(gymnasium.Env):
-    """The observation is [environment + 100 * episode, t]. Episodes have `length` steps, and every
-    second one is truncated."""
+    """The observation is [environment + 100 * episode, t]. Episodes have LENGTHS[environment]
+    steps, and every second episode is truncated."""
 
     def __init__(self, number, is_dict=False):
         box = spaces.Box(-1, 10_000, (2,), np.float32)
@@ -116,7 +117,7 @@ def test_dict_observations(mode):
     assert steps == [step[:3] for step in expected(mode)]
 
 
-def test_the_mode_is_read_or_named(buffer):
+def test_the_mode_is_read_from_the_environments_or_given(buffer):
     envs = vector(None)
     if BEFORE_1 or AutoresetMode is None:
         with pytest.raises(ValueError, match="autoreset is missing, and SyncVectorEnv has no"):
@@ -206,7 +207,7 @@ def test_spaces_without_arrays_are_refused():
         reprise.Schema.from_spaces(spaces.Dict({"reward": spaces.Discrete(2)}), spaces.Discrete(2))
 
 
-def test_final_observations_of_all_simulators():
+def test_final_observations_finds_them_in_every_kind_of_infos():
     assert reprise.final_observations("obs", {}) is None
     assert reprise.final_observations("obs", [{}, {}]) is None
     rows = np.array([None, np.ones(2)], dtype=object)

@@ -1,4 +1,4 @@
-"""Batches as pytrees of JAX itself."""
+"""Batches as pytrees, with JAX itself."""
 
 import numpy as np
 import pytest
@@ -27,9 +27,9 @@ def test_a_jitted_function_takes_a_batch(buffer):
     value, lengths = loss(2.0, batch)
     np.testing.assert_allclose(value, expected, rtol=1e-4)
     np.testing.assert_array_equal(lengths, batch.lengths)
-    assert loss._cache_size() == 1
+    assert loss._cache_size() == 1  # Compiled once.
     loss(2.0, buffer.sampler(seed=5).sample(16))
-    # Batches of one schema and size have one type, so the function compiles once.
+    # Batches of one schema and size have one type, so the second call does not compile again.
     assert loss._cache_size() == 1
 
 
@@ -61,7 +61,7 @@ def test_a_tree_keeps_names_and_values(buffer):
     doubled = jax.tree.map(lambda x: x * 2, moved)
     np.testing.assert_array_equal(doubled["state"], 2 * batch["state"])
     np.testing.assert_array_equal(doubled.weights, 2 * batch.weights)
-    assert len(jax.tree.leaves(batch)) == 4 + 1 + 3
+    assert len(jax.tree.leaves(batch)) == 4 + 1 + 3  # Fields, a return, and three columns.
 
 
 def test_appends_take_arrays_of_jax(buffer):

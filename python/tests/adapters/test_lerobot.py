@@ -21,7 +21,7 @@ EPISODE = 10
 
 
 class TeleopEvents(enum.Enum):
-    """Stands in for lerobot's, whose module imports the drivers of arms."""
+    """Stands in for lerobot's class, whose module imports drivers of robot arms."""
 
     IS_INTERVENTION = "is_intervention"
 
@@ -31,13 +31,15 @@ def refuses(call, match):
 
 
 def state(number, size=16):
-    """The state with this number: an image of bytes as floats, and the number itself."""
+    """Returns the state with this number: an image of bytes, given as floats, and the number
+    itself."""
     image = (torch.arange(3 * size * size) + number) % 256 / 255
     return {FRONT: image.reshape(1, 3, size, size), VECTOR: torch.tensor([[float(number), 0.0]])}
 
 
 def transition(i, done=False, first=0, size=16):
-    """Transition i: every tenth is the last of its episode, and the state after it is 1000 + i."""
+    """Returns transition i. Every tenth one is the last of its episode, and leads to state 1000 + i
+    instead of i + 1."""
     last = i % EPISODE == EPISODE - 1
     return {
         "state": state(first + i, size),
@@ -65,7 +67,7 @@ def numbers(batch, part="state"):
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_every_transition_is_as_lerobot_has_it(done):
+def test_transitions_equal_those_of_lerobots_buffer(done):
     theirs = Theirs(40, "cpu", [FRONT, VECTOR], use_drq=False)
     ours = ReplayBuffer(40, "cpu", [FRONT, VECTOR], use_drq=False)
     for i in range(35):
@@ -94,7 +96,7 @@ def test_every_transition_is_as_lerobot_has_it(done):
     assert ours.complementary_info["penalty"][4] == 2.0
 
 
-def test_next_states_are_right_at_time_limits_and_behind_the_seam():
+def test_next_states_are_right_at_time_limits_and_after_old_steps_were_evicted():
     made = buffer_of(transition(i) for i in range(257))
     assert len(made) == 100 and made.states[VECTOR][:][:, 0].tolist() == list(range(157, 257))
     for _ in range(20):
@@ -107,7 +109,7 @@ def test_next_states_are_right_at_time_limits_and_behind_the_seam():
         assert not batch["done"].any()
 
 
-def test_a_transition_that_was_left_out_ends_an_episode():
+def test_a_gap_between_transitions_begins_another_episode():
     made = buffer_of(transition(i) for i in (0, 1, 4, 5))
     assert made.states[VECTOR][:][:, 0].tolist() == [0, 1, 4, 5]
     assert made.next_states[VECTOR][:][:, 0].tolist() == [1, 2, 5, 6]
@@ -115,8 +117,8 @@ def test_a_transition_that_was_left_out_ends_an_episode():
 
 def test_a_robot_that_comes_back_to_where_it_was_begins_another_episode():
     home = transition(0)
-    there = home | {"next_state": home["state"], "truncated": True}
-    made = buffer_of([there, home])
+    ends_at_home = home | {"next_state": home["state"], "truncated": True}
+    made = buffer_of([ends_at_home, home])
     batch = made.replay.sampler().sample(2, draws="without_replacement")
     assert len(set(batch.episode_ids.tolist())) == 2
 
@@ -146,11 +148,11 @@ def test_bytes_take_an_eighth_of_the_memory_and_may_be_compressed():
     small = buffer_of((transition(i, size=size) for i in range(steps)), compress=True, **options)
     theirs = Theirs(steps, "cpu", [FRONT, VECTOR], use_drq=False)
     theirs.add(**transition(0, size=size))
-    there = sum(t.nbytes for t in (*theirs.states.values(), *theirs.next_states.values()))
+    lerobot_bytes = sum(t.nbytes for t in (*theirs.states.values(), *theirs.next_states.values()))
     stats = plain.replay.stats()
     # An episode of ten steps has eleven states; the last chunk is partly filled.
-    assert stats["touched_bytes"] < there / 8 * 1.5
-    assert plain.replay.schema.step_bytes < there / steps / 8 * 1.1
+    assert stats["touched_bytes"] < lerobot_bytes / 8 * 1.5
+    assert plain.replay.schema.step_bytes < lerobot_bytes / steps / 8 * 1.1
     stats = small.replay.stats()
     assert small.replay.schema.compressed == (FRONT,)
     assert 0 < stats["compressed_bytes"] < stats["uncompressed_bytes"] / 4
@@ -159,7 +161,7 @@ def test_bytes_take_an_eighth_of_the_memory_and_may_be_compressed():
         assert torch.equal(small.next_states[key][:], plain.next_states[key][:])
 
 
-def test_floats_and_bytes_as_they_are():
+def test_images_may_be_stored_as_floats_or_as_bytes():
     image = torch.rand(3, 8, 8)
     one = transition(0) | {"state": {FRONT: image}, "next_state": {FRONT: image}}
     assert torch.equal(buffer_of([one], images="float32").states[FRONT][0], image)
@@ -182,10 +184,10 @@ def test_marked_transitions_are_a_second_selector_over_one_store():
     assert (len(made), len(made.offline)) == (60, 20)
     for batch in (made.offline.sample(20), next(made.offline.get_iterator(20))):
         assert all(number % 3 == 0 for number in numbers(batch))
-    made.offline.add(**transition(60))  # The buffer lacks this one, a demonstration.
+    made.offline.add(**transition(60))  # The buffer lacks this transition: it is a demonstration.
     assert (len(made), len(made.offline)) == (61, 21)
     made.offline.add(**(one := transition(61)))
-    made.offline.add(**one)  # The same demonstration again is another one.
+    made.offline.add(**one)  # The same demonstration a second time is stored again.
     assert (len(made), len(made.offline)) == (63, 23)
     both = concatenate_batch_transitions(made.sample(8), made.offline.sample(8))
     assert len(both["reward"]) == len(both["complementary_info"]["penalty"]) == 16
@@ -223,7 +225,7 @@ def test_a_dataset_of_marked_stretches_is_read_back_as_it_was(tmp_path, monkeypa
     assert again.next_states[VECTOR][:5][:, 0].tolist() == [2, 3, 7, 8, 9]
 
 
-def test_whole_parts_are_read_a_piece_at_a_time(monkeypatch):
+def test_reading_a_whole_part_gathers_at_most_256_items_at_once(monkeypatch):
     made = buffer_of((transition(i, size=4) for i in range(1500)), capacity=1000, offline=True)
     made.offline.add(**transition(1500, size=4))
     largest = []
@@ -246,15 +248,15 @@ def test_whole_parts_are_read_a_piece_at_a_time(monkeypatch):
 
 
 def test_chunks_with_the_fewest_marked_transitions_leave_first():
-    made = buffer_of([], capacity=450, offline=True)  # It has so few chunks that all are compared.
+    made = buffer_of([], capacity=450, offline=True)  # Few chunks: each eviction compares all.
     for i in range(3000):
         made.add(**(one := transition(i, size=4)))
         if i % (2 if i < 100 else 10) == 0:
             made.offline.add(**one)
-    there = set(made.rewards[:].int().tolist())
-    # The first chunks stay with their unmarked transitions, and later marked ones leave.
-    assert set(range(100)) < there
-    assert len(made.offline) < 100 and 200 not in there
+    stored = set(made.rewards[:].int().tolist())
+    # The first 100, half of them marked, stay, and later marked transitions such as 200 leave.
+    assert set(range(100)) < stored
+    assert len(made.offline) < 100 and 200 not in stored
 
 
 def test_an_iterator_draws_while_another_thread_adds():
@@ -309,7 +311,7 @@ def test_a_part_that_was_read_is_read_anew_after_a_load(tmp_path):
 
 
 def frames(lengths, ends):
-    """Frames of a dataset; the episodes that have not ended were cut by a time limit."""
+    """Yields the frames of a dataset. Episodes that have not ended were cut by a time limit."""
     number = 0
     for episode, (length, end) in enumerate(zip(lengths, ends)):
         for t in range(length):
@@ -324,11 +326,12 @@ def frames(lengths, ends):
             number += 1
 
 
-def test_a_dataset_keeps_what_it_knows():
+def test_a_dataset_is_loaded_but_for_steps_without_a_next_state():
     data = list(frames([3, 4, 2], [True, False, True]))
     made = ReplayBuffer.from_lerobot_dataset(data, "cpu", [FRONT, VECTOR], use_drq=False)
     assert made.capacity == 9
-    # Frame 6 is the last before a time limit, and the dataset lacks the state after it.
+    # Frame 6 is the last before a time limit. The dataset lacks the state after it, so it is left
+    # out.
     assert made.rewards[:].tolist() == [0, 1, 2, 3, 4, 5, 7, 8]
     assert made.next_states[VECTOR][:][:, 0].tolist() == [1, 2, 2, 4, 5, 6, 8, 8]
     assert made.dones[:].tolist() == [r in (2, 8) for r in made.rewards[:].tolist()]

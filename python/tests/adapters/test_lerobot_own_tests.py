@@ -1,5 +1,5 @@
-"""Runs lerobot's own tests of its replay buffer with that of reprise.lerobot. Its sources on PyPI have
-no tests, so they are run where REPRISE_LEROBOT_SOURCES is a checkout of the version that is
+"""Runs lerobot's own tests of its replay buffer with that of reprise.lerobot. Its sources on PyPI
+have no tests, so they are run where REPRISE_LEROBOT_SOURCES is a checkout of the version that is
 installed."""
 
 import importlib.metadata
@@ -12,7 +12,7 @@ from testing.lerobot_guest import lerobot_or_skip
 
 lerobot_or_skip()
 
-# The tests that fail, and why; docs/migrate/lerobot.md explains it.
+# The tests that fail, each with the difference from lerobot that docs/migrate/lerobot.md explains.
 DIFFERENT = {
     "test_replay_buffer.test_add_over_capacity": "transitions are the oldest first, in no ring",
     "test_replay_buffer.test_memory_optimization": "states are stored once, whatever it says",

@@ -27,7 +27,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def make(is_dict, name):
-    """Episode e has observations 100 e + t and rewards t; the first one terminated."""
+    """Records a data set. In episode e observations are 100 e + t, and rewards t; only episode 0
+    terminated."""
     box = spaces.Box(-1, 1000, (2,), np.float32)
     space = (
         spaces.Dict({"a": box, "b": spaces.Dict({"c": spaces.Discrete(1000)})}) if is_dict else box
@@ -97,7 +98,7 @@ def test_fields_have_the_names_that_are_given():
     assert sorted(every_item(replay)["gain"]) == [0.0] * 4 + [1.0] * 4 + [2.0] * 4
 
 
-def test_a_limiter_that_holds_the_load_is_said():
+def test_the_error_of_a_load_without_room_names_the_rate_limiter():
     limiter = reprise.SampleToInsertRatio(1.0, min_size=1, error_buffer=5.0)
     refuses(
         TimeoutError,
@@ -111,7 +112,7 @@ def test_a_limiter_that_holds_the_load_is_said():
 @needs_minari
 @pytest.mark.parametrize("is_dict", [False, True])
 @pytest.mark.parametrize("by_name", [False, True])
-def test_every_step_of_every_episode_is_there(is_dict, by_name):
+def test_every_step_of_every_episode_is_loaded(is_dict, by_name):
     dataset = make(is_dict, "test/steps-v0")
     replay = reprise.minari.load(
         "test/steps-v0" if by_name else dataset, selectors=reprise.Uniform(), shards=1

@@ -1,5 +1,5 @@
-"""reprise.torch.mirror makes the same bits as the host, on the CPU and, where torch has it, on
-CUDA."""
+"""Batches of reprise.torch.mirror equal those of the host bit by bit, on the CPU and, where torch
+has it, on CUDA."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ WINDOWS = {
 }
 
 
-def made(window, **options):
+def mirrored_buffer(window, **options):
     schema = reprise.Schema().observation("obs", np.float32, (3,)).observation("u", np.uint16)
     schema.column("action", np.int64).column("wide", np.uint64, (2,)).column("flag", np.bool_)
     schema.reward("reward").reward("cost").discount("gamma")
@@ -57,7 +57,7 @@ def append(replay, writers, random, steps):
 @pytest.mark.parametrize("seed", range(3))
 def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed, device):
     random = np.random.default_rng(seed)
-    replay = made(WINDOWS[name])
+    replay = mirrored_buffer(WINDOWS[name])
     writers = [replay.writer(), replay.writer()]
     append(replay, writers, random, 40)
     on_device, here = mirror(replay, device, seed=5), replay.sampler(seed=5)
@@ -77,9 +77,9 @@ def test_batches_are_those_of_the_host_while_steps_come_and_go(name, seed, devic
         assert applied == (n, 0)
 
 
-def test_rows_cross_once():
+def test_each_row_is_copied_to_the_device_once():
     random = np.random.default_rng(2)
-    replay = made(WINDOWS["steps and stacks"])
+    replay = mirrored_buffer(WINDOWS["steps and stacks"])
     append(replay, [replay.writer()], random, 200)
     on_device = mirror(replay, "cpu", seed=5)
     crossed = []
@@ -99,15 +99,16 @@ def test_rows_cross_once():
     for _ in range(50):
         on_device.sample(64, draws="independent")
     rows, times = np.unique(crossed, return_counts=True)
-    # Rows after the last item drawn from a chunk cross again with the items that follow it.
+    # Some rows are copied twice: those after the last item of a chunk, once with it, and again with
+    # the items that are added later.
     assert len(rows) > 200 and len(crossed) < 1.5 * len(rows)
     before = len(crossed)
     on_device.sample(64)
     assert len(crossed) == before, "nothing is new"
 
 
-def test_rows_that_found_no_memory_cross_with_the_next_batch(monkeypatch):
-    replay = made(WINDOWS["one step"])
+def test_rows_are_copied_with_the_next_batch_after_the_device_had_no_memory(monkeypatch):
+    replay = mirrored_buffer(WINDOWS["one step"])
     append(replay, [replay.writer()], np.random.default_rng(2), 100)
     on_device, here = mirror(replay, "cpu", seed=5), replay.sampler(seed=5)
     here.sample(32)
@@ -124,7 +125,7 @@ def test_rows_that_found_no_memory_cross_with_the_next_batch(monkeypatch):
 
 def test_a_loaded_buffer_is_mirrored(tmp_path):
     random = np.random.default_rng(3)
-    replay = made(WINDOWS["steps and stacks"])
+    replay = mirrored_buffer(WINDOWS["steps and stacks"])
     append(replay, [replay.writer(), replay.writer()], random, 250)
     replay.save(tmp_path)
     loaded = reprise.ReplayBuffer.load(tmp_path).buffer
@@ -135,8 +136,8 @@ def test_a_loaded_buffer_is_mirrored(tmp_path):
         append(loaded, writers, random, 10)
 
 
-def test_another_sampler_is_as_it_was():
-    replay = made(WINDOWS["one step"])
+def test_a_mirror_does_not_change_other_samplers():
+    replay = mirrored_buffer(WINDOWS["one step"])
     append(replay, [replay.writer()], np.random.default_rng(4), 100)
     before = replay.sampler(seed=5).sample(16)
     on_device = mirror(replay, "cpu", seed=5)
@@ -146,11 +147,12 @@ def test_another_sampler_is_as_it_was():
     assert on_device.nbytes >= 300 * replay.schema.step_bytes
 
 
-# ---- what is not in rows ----
+# ---- compressed frames, mutable columns and recurrent states, which rows do not hold ----
 
 
 def with_all_fields(window):
-    """A buffer with compressed frames, mutable columns, and for sequences recurrent states."""
+    """Returns a buffer with compressed frames, mutable columns and, for sequences, recurrent
+    states."""
     schema = reprise.Schema().observation("obs", np.float32, (3,))
     schema.observation("frame", np.uint8, (32, 32)).compress("frame")
     schema.observation("wide", np.uint16, (20, 30)).compress("wide").reward()
@@ -180,7 +182,7 @@ def append_all_fields(replay, writer, random, steps):
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_values_that_change_are_those_of_the_draw(name, device):
+def test_mutable_values_are_those_at_the_time_of_the_draw(name, device):
     random = np.random.default_rng(8)
     window = WINDOWS[name]
     replay = with_all_fields(window)
@@ -208,9 +210,10 @@ def test_compressed_frames_are_whole_in_rows_and_what_changes_is_not():
 @pytest.mark.parametrize("n", [None, 24])
 @pytest.mark.parametrize("name", ["steps and stacks", "returns of sequences"])
 def test_a_mix_is_mirrored(name, n, device):
-    """A mix with exact counts for each part (n is None), and one by the common total."""
+    """A mix with exact counts for each part (n is None), or one that draws n items by the common
+    total."""
     random = np.random.default_rng(9)
-    replays = [made(WINDOWS[name], key_tag=tag) for tag in (1, 2)]
+    replays = [mirrored_buffer(WINDOWS[name], key_tag=tag) for tag in (1, 2)]
     writers = [[replay.writer()] for replay in replays]
     for replay, own in zip(replays, writers):
         append(replay, own, random, 80)
@@ -227,9 +230,9 @@ def test_a_mix_is_mirrored(name, n, device):
         assert applied == (24, 0)
 
 
-def test_a_mix_that_was_interrupted_goes_on():
+def test_a_mix_whose_draw_timed_out_continues():
     random = np.random.default_rng(9)
-    first, second = (made(WINDOWS["one step"], key_tag=tag) for tag in (1, 2))
+    first, second = (mirrored_buffer(WINDOWS["one step"], key_tag=tag) for tag in (1, 2))
     writer = first.writer()
     append(first, [writer], random, 50)
     parts = [(first, 8), (second, 8)]
@@ -242,7 +245,7 @@ def test_a_mix_that_was_interrupted_goes_on():
 
 def test_rows_of_a_part_are_kept_if_another_part_fails(monkeypatch):
     random = np.random.default_rng(9)
-    replays = [made(WINDOWS["one step"], key_tag=tag) for tag in (1, 2)]
+    replays = [mirrored_buffer(WINDOWS["one step"], key_tag=tag) for tag in (1, 2)]
     for replay in replays:
         append(replay, [replay.writer()], random, 50)
     parts = [(replay, 8) for replay in replays]
@@ -265,7 +268,7 @@ def test_rows_of_a_part_are_kept_if_another_part_fails(monkeypatch):
 
 
 def test_a_sampler_is_mirrored_and_draws_for_its_mirror_alone():
-    replay = made(WINDOWS["one step"])
+    replay = mirrored_buffer(WINDOWS["one step"])
     append(replay, [replay.writer()], np.random.default_rng(4), 100)
     sampler = replay.sampler(seed=5)
     on_device = mirror(sampler, "cpu")
@@ -277,7 +280,7 @@ def test_a_sampler_is_mirrored_and_draws_for_its_mirror_alone():
 
 
 def test_rows_of_other_processes_are_refused():
-    replay = made(WINDOWS["one step"])
+    replay = mirrored_buffer(WINDOWS["one step"])
     words = "mirror: source is .*; allowed: a buffer of this process, .*reprise.torch.loader"
     with replay.share() as address, reprise.attach(address) as guest:
         refuses(TypeError, words, mirror, guest, "cpu")
@@ -294,7 +297,7 @@ def test_rows_of_other_processes_are_refused():
 
 
 def test_a_device_with_too_little_memory_is_refused(monkeypatch):
-    replay = made(WINDOWS["one step"])
+    replay = mirrored_buffer(WINDOWS["one step"])
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 2000))
     words = (
@@ -304,7 +307,7 @@ def test_a_device_with_too_little_memory_is_refused(monkeypatch):
 
 
 def test_steps_of_a_device_are_appended(device):
-    replay = made(reprise.Transitions())
+    replay = mirrored_buffer(reprise.Transitions())
     random = np.random.default_rng(8)
     writers = replay.vector_writer(3, autoreset="disabled")
     writers.begin(**on_host({"obs": torch.zeros(3, 3, device=device)}), u=np.zeros(3, np.uint16))
@@ -333,8 +336,8 @@ def test_steps_of_a_device_are_appended(device):
         assert on_host(half)["obs"].dtype == np.dtype("bfloat16")
 
 
-def test_what_cannot_be_mirrored_or_brought_is_refused():
-    replay = made(WINDOWS["one step"])
+def test_sources_and_devices_without_a_mirror_are_refused():
+    replay = mirrored_buffer(WINDOWS["one step"])
     refuses(ValueError, "mirror: device is 'meta'; allowed here: 'cpu'", mirror, replay, "meta")
     if not torch.cuda.is_available():
         refuses(ValueError, "mirror: device is 'cuda'; allowed here: 'cpu'", mirror, replay)

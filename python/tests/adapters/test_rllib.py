@@ -1,4 +1,4 @@
-"""reprise.rllib in RLlib itself, and beside RLlib's own buffer."""
+"""reprise.rllib in RLlib itself, and compared with RLlib's own buffer."""
 
 import copy
 import os
@@ -13,7 +13,7 @@ from testing.threads import wait_until
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-# Ray's default of 15 lets all other work go first.
+# With Ray's default of 15 workers would wait for all other work of the machine.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 pytest.importorskip("ray.rllib")
@@ -64,7 +64,8 @@ def whole(number, steps, end="terminated", **options):
 
 
 def transition(drawn):
-    """(number, t, t of the next observation, action, reward, terminated, steps) of a transition."""
+    """Returns of a transition (number, t, t of the next observation, action, reward, terminated,
+    steps)."""
     assert len(drawn) == 1
     now, after = drawn.get_observations(0), drawn.get_observations(1)
     assert now[0] == after[0]
@@ -80,14 +81,14 @@ def transition(drawn):
 
 
 def expected(number, steps, n, gamma, is_terminated=True):
-    """Every transition of an ended episode of `steps` steps."""
-    found = set()
+    """Returns every transition of a whole episode of `steps` steps."""
+    transitions = set()
     for t in range(steps):
         last = min(t + n, steps)
         total = sum(np.float32(gamma) ** (k - t) * k for k in range(t, last))
         over = is_terminated and last == steps
-        found.add((number, t, last, t, float(np.float32(total)), over, last - t))
-    return found
+        transitions.add((number, t, last, t, float(np.float32(total)), over, last - t))
+    return transitions
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -112,7 +113,7 @@ def test_parts_of_episodes_continue_them():
     assert buffer.get_num_episodes() == 3
 
 
-def test_a_part_that_continues_nothing_begins_an_episode():
+def test_a_part_after_a_lost_one_begins_another_episode():
     buffer = PrioritizedEpisodeReplayBuffer(100, n_step=3, gamma=1.0, seed=1)
     first = step(begin(0), 0, 2)
     buffer.add(first)
@@ -122,7 +123,7 @@ def test_a_part_that_continues_nothing_begins_an_episode():
     assert drawn == {(0, 0, 2), (0, 1, 2), (0, 4, 6), (0, 5, 6)}
 
 
-def test_environments_that_are_lost_hold_no_writers():
+def test_lost_environments_do_not_use_up_the_writers():
     buffer = PrioritizedEpisodeReplayBuffer(1000, max_writers=3, seed=1)
     for number in range(10):
         buffer.add(step(begin(number), number, 2))
@@ -158,7 +159,7 @@ def test_one_step_transitions_are_those_of_their_buffer():
 
 
 def paths(metrics):
-    """The numbers of metrics, by name in the structure of the metrics; without those that depend on
+    """Returns the numbers of metrics in the structure of the metrics, but for those that depend on
     which items were drawn."""
     if not isinstance(metrics, dict):
         value = metrics.peek() if hasattr(metrics, "peek") else metrics
@@ -171,7 +172,7 @@ def paths(metrics):
     return {key: paths(part) for key, part in metrics.items() if not key.startswith(random)}
 
 
-def test_draws_follow_priorities_that_are_given_in_the_sequence_of_the_sample():
+def test_priorities_are_assigned_in_the_order_of_the_last_sample():
     buffer = PrioritizedEpisodeReplayBuffer(100, alpha=0.5, seed=3)
     buffer.add(whole(0, 5))
     for _ in range(5):
@@ -190,7 +191,7 @@ def test_draws_follow_priorities_that_are_given_in_the_sequence_of_the_sample():
     assert counts[1] / 8_000 == pytest.approx(5 / 20, abs=0.03)
 
 
-def test_a_transition_without_priority_weighs_as_in_their_buffer():
+def test_a_new_transition_weighs_as_much_as_in_rllibs_buffer():
     shares = []
     for kind in (PrioritizedEpisodeReplayBuffer, Theirs):
         buffer = kind(100, alpha=1.0)
@@ -203,7 +204,7 @@ def test_a_transition_without_priority_weighs_as_in_their_buffer():
     assert shares[0] == pytest.approx(shares[1], abs=0.03)
 
 
-def test_the_sequence_of_a_sample_is_random():
+def test_a_sample_is_in_random_order():
     buffer = PrioritizedEpisodeReplayBuffer(1000, seed=1)
     buffer.add(whole(0, 1000))
     times = np.array([one.t_started for one in buffer.sample(500)])
@@ -231,7 +232,7 @@ def test_the_latest_steps_stay():
         {"include_extra_model_outputs": True},
     ],
 )
-def test_what_cannot_be_sampled_is_refused(wrong):
+def test_a_sample_with_other_options_than_the_buffers_is_refused(wrong):
     buffer = PrioritizedEpisodeReplayBuffer(100, n_step=3, gamma=0.99)
     buffer.add(whole(0, 5))
     refuses(ValueError, f"sample: {next(iter(wrong))} is .*; allowed: ", buffer.sample, 8, **wrong)
@@ -468,7 +469,8 @@ def test_checkpoints_hold_the_buffer(cluster, tmp_path):
     restored.restore_from_path(path)
     made = Algorithm.from_checkpoint(path)
     assert type(made) is DQN
-    # A restored buffer ends the episodes that were open, so their last transitions can be drawn.
+    # A restored buffer ends the episodes that were open, so that their last transitions can be
+    # drawn.
     drawn = []
     for other in (restored, made):
         found = other.local_replay_buffer

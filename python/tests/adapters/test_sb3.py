@@ -1,4 +1,5 @@
-"""reprise.sb3 in Stable-Baselines3 itself, and what its own tests expect of a buffer."""
+"""reprise.sb3 in Stable-Baselines3 itself, and what the tests of Stable-Baselines3 expect of a
+buffer."""
 
 import copy
 import importlib.util
@@ -30,8 +31,8 @@ NO_INFO = [{}]
 
 
 class Counter(gym.Env):
-    """The observation is [episode, t]; as a dict it is that as "near", and 1 more as "far". The
-    reward is t. A time limit cuts episodes after 7 steps, and each third episode ends after 5."""
+    """The observation is [episode, t], or as a dict this as "near", and 1 more as "far". The reward
+    is t. A time limit cuts episodes after 7 steps, and every third episode terminates after 5."""
 
     def __init__(self, is_dict=False):
         box = spaces.Box(0, 1000, (2,), np.float32)
@@ -55,7 +56,7 @@ class Counter(gym.Env):
 
 
 def append_steps(made, envs, steps):
-    """Fills a buffer as Stable-Baselines3 does it, with final observations at ends."""
+    """Fills a buffer as Stable-Baselines3 does, with final observations where episodes end."""
     obs = envs.reset()
     for _ in range(steps):
         action = np.stack([envs.action_space.sample() for _ in range(envs.num_envs)])
@@ -80,7 +81,7 @@ def collect(kind, steps=200, n_envs=1, is_dict=False):
 
 
 def ramp(kind, length, ends=(), limits=(), **options):
-    """A buffer of transitions from i to i + 1 with a reward of i + 1."""
+    """Returns a buffer of transitions from i to i + 1 with a reward of i + 1."""
     made = kind(length, BOX, ACTION, "cpu", **options)
     for i in range(length):
         over, cut = i in ends, i in limits
@@ -91,7 +92,7 @@ def ramp(kind, length, ends=(), limits=(), **options):
 
 
 def by_first(batch, numbers):
-    """The rows of a batch whose observations begin with these numbers."""
+    """Returns for each number a row of the batch whose observation begins with it."""
     first = batch.observations[:, 0].numpy()
     return [int(np.flatnonzero(first == number)[0]) for number in numbers]
 
@@ -130,7 +131,7 @@ IMAGES = spaces.Box(0, 255, (32, 32), np.uint8)
 
 
 def images(kind, is_dict=False, **options):
-    """A buffer of 100 frames, each with one more pixel set than the one before."""
+    """Returns a buffer of 100 frames. Each frame has one pixel more set than the frame before."""
     space = spaces.Dict({"near": IMAGES, "far": BOX}) if is_dict else IMAGES
     np.random.seed(3)
     made = kind(100, space, ACTION, "cpu", **options)
@@ -334,7 +335,7 @@ def test_a_copy_by_pickle_goes_on_alike(kind):
     assert len(twin.replay) == len(buffer.replay) + 2
 
 
-def test_a_process_that_starts_is_given_no_buffer():
+def test_starting_a_process_with_a_buffer_is_refused():
     process = multiprocessing.get_context("spawn").Process(
         target=len, args=(collect(sb3.ReplayBuffer, 9),)
     )
@@ -352,7 +353,7 @@ def test_priorities_decide_what_is_drawn():
     assert set(buffer.sample(100).observations[:, 0].tolist()) == {3}
     with pytest.raises(ValueError):
         buffer.update_priorities(batch.item_keys, -priorities)
-    # One item has a weight of 9 in a total of 28.
+    # One item now has a weight of 9, the 19 others of 1.
     raised = 1 + 8 * (batch.observations[:, :1] == 3).float()
     buffer.update_priorities(batch.item_keys, raised)
     buffer.beta = 0.5
@@ -363,7 +364,7 @@ def test_priorities_decide_what_is_drawn():
     assert torch.allclose(buffer.sample(500).weights.min(), torch.tensor(1 / 9))
 
 
-def test_what_is_not_there_says_so():
+def test_samples_by_place_are_refused():
     refuses(NotImplementedError, "by keys", ramp(sb3.ReplayBuffer, 3)._get_samples, np.array([0]))
 
 
@@ -398,7 +399,7 @@ def test_algorithms_train_and_save_and_load(model, n_steps, tmp_path):
 
 
 @pytest.mark.parametrize("n_envs", [1, 2])
-def test_n_steps_are_there_before_an_algorithm_learns(n_envs):
+def test_an_algorithm_needs_n_steps_before_it_learns(n_envs):
     def learn(learning_starts):
         learner = SAC(
             "MlpPolicy",
@@ -413,7 +414,7 @@ def test_n_steps_are_there_before_an_algorithm_learns(n_envs):
     refuses(TimeoutError, "0 of the 1 items needed", learn, 2 * n_envs - 1)
 
 
-def test_without_a_gamma_that_of_the_algorithm_holds():
+def test_the_gamma_of_the_algorithm_is_used_unless_the_buffer_has_one():
     for kind in KINDS:
         with pytest.raises(ValueError, match="gamma is missing, and n_steps is 3"):
             kind(10, BOX, ACTION, "cpu", n_steps=3)

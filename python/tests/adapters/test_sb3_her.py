@@ -19,7 +19,7 @@ NOWHERE = [-1.0, -1.0]
 
 
 class Walk(Counter):
-    """Step t of an episode achieves [episode, t]."""
+    """An environment in which step t of an episode achieves the goal [episode, t]."""
 
     def __init__(self):
         super().__init__()
@@ -77,7 +77,7 @@ def test_goals_are_those_of_the_episode_and_rewards_follow(strategy, n_envs):
     episode, t, goal_episode, goal, rewards = parts(buffer.sample(2001))
     own, other = goal == -1, goal != -1
     assert own.sum() == 401  # Every fifth step keeps its own goal.
-    assert set(episode[own]) == set(episode[other])  # They are of all ages.
+    assert set(episode[own]) == set(episode[other])  # Steps with own goals are of all ages, too.
     assert (goal[own] == -1).all() and (rewards[own] == 50).all()
     assert (goal_episode[other] == episode[other]).all()
     assert (rewards[other] == np.where(goal[other] == t[other] + 1, 0, -1)).all()

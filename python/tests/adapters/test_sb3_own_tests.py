@@ -14,8 +14,8 @@ ONLY = "test_buffers or n_step or replay_buffer or warn_buffer or open_file or g
 
 ARRAYS = "the steps are not in arrays that can be read"
 PLACES = "draws are by keys, not by places in arrays"
-# The tests that fail, and why; docs/migrate/stable_baselines3.md explains it. A name stands for all
-# its parameters.
+# The tests that fail, each with the difference that docs/migrate/stable_baselines3.md explains. A
+# name stands for the test with all its parameters.
 DIFFERENT = {
     "test_buffers.test_buffer_dtypes": ARRAYS,
     "test_save_load.test_save_load_replay_buffer": ARRAYS,
@@ -28,7 +28,7 @@ DIFFERENT = {
 
 
 def different(name: str) -> str:
-    """The key of DIFFERENT that stands for a test, or the test's name if there is none."""
+    """Returns the key of DIFFERENT that stands for a test, or the test's name if no key does."""
     function = name.split("[")[0]
     return function if function in DIFFERENT else name
 

@@ -1,5 +1,5 @@
-"""reprise.torch.SimpleReplayBuffer has the calls of the class of this name in other projects, and
-gives what was appended, without their faults."""
+"""reprise.torch.SimpleReplayBuffer has the calls of the class of this name in other projects. It
+returns what was appended, without the faults of that class."""
 
 import importlib.util
 import sys
@@ -24,15 +24,14 @@ def a_tensordict(monkeypatch):
 
 
 class ReferenceBuffer:
-    """What the published class promises of a transition: the steps of each environment in order, and
-    what an n-step window that begins with one of them has.
+    """A model of what the published class promises: the steps of each environment in order, and the
+    n-step window that begins with a given step.
 
-    The published class breaks this itself, as its code of 2025 shows. Rewards after a truncation
-    without done are added to a window whose next observation is that of the truncation, and
-    effective_n_steps counts them. The same happens at the seam of a full ring, where the newest
-    step is marked as truncated during a draw: a window there has rewards of the oldest steps, and
-    reports a truncation that never was. Next observations are stored a second time. Each of these
-    faults would fail the tests below."""
+    The published class of 2025 breaks its promise. If a step is truncated and not done, rewards of
+    the next episode are added to a window whose next observation is that of the truncation, and
+    effective_n_steps counts these steps. In a full ring the newest step is marked as truncated
+    during a draw: a window there has rewards of the oldest steps, and a truncation that never was.
+    Next observations are stored a second time. Each of these faults would fail the tests below."""
 
     def __init__(self, n_steps, gamma):
         self.n_steps, self.gamma, self.steps = n_steps, gamma, []
@@ -51,8 +50,8 @@ class ReferenceBuffer:
 
 
 def steps_of(n_env, count, random):
-    """Steps of `n_env` environments: random observations identify steps; a reset follows each
-    end."""
+    """Yields steps of `n_env` environments. Random observations identify steps; a reset follows
+    each end."""
     tensordict = importlib.import_module("tensordict")
     seen = torch.from_numpy(random.random((n_env, 3)).astype(np.float32))
     for _ in range(count):
@@ -91,7 +90,7 @@ def test_a_simple_buffer_gives_the_transitions_that_were_given(n_steps, playgrou
         assert data.batch_size == torch.Size([n_env * 8])
         for i in range(len(data)):
             env, first = where[data["observations"][i].numpy().tobytes()]
-            # The capacity, and what is evicted with it: a chunk of each environment.
+            # Old steps are evicted, by whole chunks, so that each environment may keep some more.
             assert index - first < 4 * size
             reward, last, count = theirs.window(env, first)
             assert data["next", "rewards"][i] == pytest.approx(reward, rel=1e-6)
@@ -134,7 +133,7 @@ def test_each_part_of_a_large_batch_has_steps_of_all_ages(device):
     "n_critic_obs, asymmetric_obs, playground",
     [(0, None, False), (6, None, False), (6, False, False), (6, True, True), (6, False, True)],
 )
-def test_critic_observations_are_there_where_they_are_stored(
+def test_batches_have_critic_observations_if_these_are_stored(
     n_critic_obs, asymmetric_obs, playground
 ):
     random = np.random.default_rng(8)
@@ -164,7 +163,7 @@ def test_critic_observations_without_a_width_are_refused(n_critic_obs, playgroun
     refuses(ValueError, words, SimpleReplayBuffer, 2, 30, 3, 2, n_critic_obs, **options)
 
 
-def test_a_step_of_all_environments_is_brought_by_one_copy(monkeypatch, device):
+def test_a_step_of_all_environments_is_copied_to_the_host_at_once(monkeypatch, device):
     buffer = SimpleReplayBuffer(4, 30, 3, 2, 6, device=device)
     steps = [step.to(device) for step in steps_of(4, 10, np.random.default_rng(8))]
     copies = []
@@ -188,7 +187,7 @@ def test_a_simple_buffer_takes_less_memory_than_one_with_next_observations():
     assert buffer._mirror.nbytes <= 0.62 * theirs * envs * steps
 
 
-def test_saved_steps_are_loaded_and_go_on(tmp_path):
+def test_saved_steps_are_loaded_and_more_can_be_appended(tmp_path):
     random = np.random.default_rng(8)
     first, second = (SimpleReplayBuffer(2, 50, 3, 2) for _ in range(2))
     steps = list(steps_of(2, 40, random))

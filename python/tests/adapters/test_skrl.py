@@ -1,4 +1,4 @@
-"""reprise.skrl beside skrl's own memory, and in one of its agents."""
+"""reprise.skrl compared with skrl's own memory, and in one of skrl's agents."""
 
 import numpy as np
 import pytest
@@ -27,8 +27,8 @@ def created(memory):
 
 
 def steps(count, environments):
-    """Step t of environment e is number 1000 e + t; every tenth ends an episode, every other end is
-    a time limit, which skrl does not pass on."""
+    """Yields steps. Step t of environment e has the number 1000 e + t. Every tenth step ends an
+    episode; every other end is a time limit, of which skrl does not tell the memory."""
     for t in range(count):
         numbers = (1000.0 * torch.arange(environments) + t).reshape(-1, 1)
         last = t % 10 == 9
@@ -44,7 +44,7 @@ def steps(count, environments):
 
 
 @pytest.mark.parametrize("environments", [1, 4])
-def test_batches_are_as_skrl_has_them(environments):
+def test_batches_equal_those_of_skrls_memory(environments):
     ours = created(ReplayMemory(memory_size=50, num_envs=environments, device="cpu"))
     theirs = created(RandomMemory(memory_size=50, num_envs=environments, device="cpu"))
     for step in steps(50, environments):
@@ -52,7 +52,8 @@ def test_batches_are_as_skrl_has_them(environments):
             memory.add_samples(**step)
     assert len(ours) == len(theirs) == 50 * environments
     assert ours.get_tensor_names() == theirs.get_tensor_names()
-    (batch,) = ours.sample([*NAMES, "states"], batch_size=20_000)  # One of 200 misses by e^-100.
+    # So large a batch lacks one of the 200 rows with a chance of e^-100.
+    (batch,) = ours.sample([*NAMES, "states"], batch_size=20_000)
     (whole,) = theirs.sample_all([*NAMES, "states"])
     assert batch[-1] is None and whole[-1] is None
     place = {float(number): i for i, number in enumerate(whole[0][:, 0])}
@@ -116,7 +117,7 @@ def test_a_checkpoint(tmp_path):
     refuses(ValueError, said, other.load, tmp_path)
 
 
-def test_another_checkpoint_is_refused_and_leaves_what_is_there(tmp_path):
+def test_a_checkpoint_of_another_memory_is_refused_and_changes_nothing(tmp_path):
     step = next(steps(1, 2))
     memory = created(ReplayMemory(memory_size=50, num_envs=2, device="cpu"))
     memory.add_samples(**step)

@@ -1,4 +1,5 @@
-"""reprise.torch.loader on the CPU, on a device that copies as late as it may, and on CUDA."""
+"""reprise.torch.loader on the CPU, on a stand-in for a device that copies as late as possible, and
+on CUDA."""
 
 import re
 import runpy
@@ -92,7 +93,7 @@ def test_batches_are_those_of_a_sampler(name, thread, device):
 
 @pytest.mark.parametrize("thread", [False, True])
 @pytest.mark.parametrize("unique", [False, True])
-def test_memory_of_a_larger_batch_may_be_used_again(unique, thread, device):
+def test_batches_in_the_memory_of_a_larger_batch_are_right(unique, thread, device):
     replay, allocator = frames(n_step=3), reprise.torch._device_of(device).allocator
     both = [replay.sampler(seed=5, allocator=allocator, unique_frames=unique) for _ in range(2)]
     for sampler in both:
@@ -114,7 +115,7 @@ def test_unique_frames_are_sent_once(unique, device):
 @pytest.mark.parametrize(
     "n_step, frame_stack, unique", [(1, 4, True), (4, 4, False), (1, 1, False)]
 )
-def test_frames_are_unique_where_that_is_less_to_send(n_step, frame_stack, unique):
+def test_unique_frames_are_sent_if_that_is_less_to_copy(n_step, frame_stack, unique):
     with loader(frames(n_step, frame_stack), 16, device="cpu") as batches:
         assert ("frame" in next(batches).frames) == unique
 
@@ -122,7 +123,7 @@ def test_frames_are_unique_where_that_is_less_to_send(n_step, frame_stack, uniqu
 @pytest.mark.parametrize(
     "frame_stack, end, unique", [(1, "drop", False), (2, "drop", True), (2, "continue", False)]
 )
-def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, end, unique):
+def test_unique_frames_of_sequences_are_sent_if_they_are_stacked(frame_stack, end, unique):
     with loader(sequences(frame_stack=frame_stack, end=end), 16, device="cpu") as batches:
         assert ("obs" in next(batches).frames) == unique
 
@@ -130,7 +131,8 @@ def test_frames_of_sequences_are_unique_where_they_are_stacked(frame_stack, end,
 @pytest.mark.parametrize("depth", [1, 2, 3, 6])
 @pytest.mark.parametrize("thread", [False, True])
 def test_memory_is_not_filled_again_before_it_was_copied(thread, depth, latest):
-    """A copy is made as late as possible, so memory that was filled again too early shows."""
+    """The device copies as late as possible, so a batch shows if its memory was filled again too
+    early."""
     replay = frames()
     sampler = replay.sampler(seed=5)
     expected = [sampler.sample(24) for _ in range(40)]
@@ -143,7 +145,7 @@ def test_memory_is_not_filled_again_before_it_was_copied(thread, depth, latest):
 
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("thread", [False, True])
-def test_page_locked_memory_goes_round(thread, depth, latest):
+def test_page_locked_memory_is_used_again(thread, depth, latest):
     with loader(frames(), 24, thread=thread, depth=depth) as batches:
         for _ in range(50):
             next(batches)
@@ -155,7 +157,7 @@ def test_copies_run_ahead_of_the_learner(latest):
         next(batches)
         assert latest.sent == 3 and latest.waits == 0
         next(batches)
-        assert latest.sent == 4 and latest.waits == 1  # The fourth batch has to wait for memory.
+        assert latest.sent == 4 and latest.waits == 1  # The fourth waits for the first's memory.
 
 
 def test_memory_whose_copy_has_ended_is_used_without_a_wait(late):
@@ -182,7 +184,7 @@ def test_on_the_cpu_nothing_is_copied_and_nothing_drawn_ahead():
             assert any(np.shares_memory(tensor.numpy(), each) for each in taken)
 
 
-def test_tensors_are_the_callers(device):
+def test_batches_do_not_share_memory_with_later_ones(device):
     with loader(frames(), 24, device=device, thread=False) as batches:
         first = next(batches)
         before = first["next_frame"].clone(), first.item_keys.clone()
@@ -198,14 +200,15 @@ def test_tensors_are_the_callers(device):
 @pytest.mark.parametrize("stage", ["loader", "loader without a thread"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_priorities_come_back_to_every_source(name, stage, device):
-    # With a thread the loader passes the device's allocator on; otherwise the source must have it.
+    # With a thread the loader passes the device's allocator to the source. Without one, the source
+    # has to have it.
     of_device = reprise.torch._device_of(device).allocator
     source = SOURCES[name](allocator=None if stage == "loader" else of_device)
     numbers_of = lambda batch: batch["state"][:, 0].cpu()
     check_priorities_come_back(stage, source, 16, numbers_of, device)
 
 
-def test_a_source_of_ones_own():
+def test_priorities_go_through_a_users_source():
     class Halved:
         """A source that halves the priorities it is given."""
 
@@ -225,7 +228,7 @@ def test_a_source_of_ones_own():
 
 
 class Scattered(dict):
-    """A batch whose arrays are in memory of their own, and in any order."""
+    """A batch whose arrays lie in separate memory, in any order of their elements."""
 
     def __init__(self, batch):
         super().__init__((name, np.array(batch[name], order="F")) for name in batch)
@@ -236,8 +239,8 @@ class Scattered(dict):
 
 @pytest.mark.parametrize("of", [Scattered, lambda batch: batch])
 @pytest.mark.parametrize("name", ["stacks", "all types", "sequences of stacks"])
-def test_batches_of_a_source_of_ones_own(name, of, device):
-    """They are of two buffers, in any memory, and of fewer items than were asked for."""
+def test_batches_of_a_users_source_are_copied(name, of, device):
+    """Batches are of two buffers, in any memory, and have fewer items than were asked for."""
     how = {"seed": 1, "allocator": reprise.torch._device_of(device).allocator}
     unique = name != "sequences of stacks"
     buffers = BUFFERS[name](), frames(n_step=3)
@@ -283,7 +286,7 @@ def test_priorities_come_back(device):
         np.testing.assert_array_equal(replay.selector().priorities(keys), list(last.values()))
 
 
-def test_priorities_are_applied_when_they_have_arrived_and_in_their_order(latest):
+def test_priorities_are_applied_once_copied_and_in_order(latest):
     replay = frames()
     with loader(replay, 8, thread=False, depth=3) as batches:
         batch = next(batches)
@@ -308,7 +311,7 @@ def test_at_most_depth_updates_are_under_way(latest):
             assert sum(batches.updates) == 8 * max(0, i - 1)
 
 
-def test_closing_applies_what_is_under_way_and_waits_for_copies(latest):
+def test_closing_waits_for_copies_and_applies_pending_priorities(latest):
     replay = frames()
     sampler = replay.sampler(seed=1)
     expected = sampler.sample(8)
@@ -328,7 +331,7 @@ def test_closing_applies_what_is_under_way_and_waits_for_copies(latest):
         refuses(reprise.Closed, "the loader is closed", call)
 
 
-def test_a_loader_that_is_dropped_waits_for_its_copies(latest):
+def test_a_destroyed_loader_waits_for_its_copies(latest):
     batches = loader(frames(), 8, thread=False)
     next(batches)
     del batches
@@ -356,7 +359,7 @@ def test_priorities_that_are_wrong(device):
 
 
 @pytest.mark.parametrize("thread", [False, True])
-def test_a_closed_buffer_ends_it_after_what_was_drawn(thread, late):
+def test_a_loader_of_a_closed_buffer_gives_the_batches_already_drawn(thread, late):
     replay = frames()
     with loader(replay, 8, thread=thread, depth=3) as batches:
         next(batches)
@@ -367,8 +370,8 @@ def test_a_closed_buffer_ends_it_after_what_was_drawn(thread, late):
 
 
 @pytest.mark.parametrize("thread", [False, True])
-def test_it_does_not_wait_for_more_where_a_batch_is_there(thread, late):
-    """A loader that waited for a batch ahead would wait for the steps of its own caller."""
+def test_a_loader_with_a_batch_ready_does_not_wait_for_further_ones(thread, late):
+    """Otherwise the loader would wait for steps that only its own caller can append."""
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=16, error_buffer=16.0)
     schema = reprise.Schema().observation("x", np.float32, (2,)).reward()
     replay = reprise.ReplayBuffer(schema, 100, rate_limiter=limiter, shards=1)
@@ -406,7 +409,7 @@ def test_nothing_to_draw(device):
         assert len(next(batches).weights) == 8
 
 
-def test_other_threads_go_on_beside_it(device):
+def test_other_threads_append_while_a_loader_draws(device):
     replay = frames()
     writer = replay.writer()
 

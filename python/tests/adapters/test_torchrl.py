@@ -1,4 +1,4 @@
-"""reprise.torchrl in a trainer and with collectors of torchrl itself."""
+"""reprise.torchrl with torchrl itself: its trainer and its collectors."""
 
 import warnings
 
@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 
 
 def rollout(steps, first=0, end=None, cut=None):
-    """Steps of one environment whose observation is the number of the step."""
+    """Returns steps of one environment. The observation of a step is the step's number."""
     numbers = torch.arange(first, first + steps, dtype=torch.float32)
     terminated = (numbers == end).unsqueeze(-1) if end is not None else torch.zeros(steps, 1).bool()
     truncated = (numbers == cut).unsqueeze(-1) if cut is not None else torch.zeros(steps, 1).bool()
@@ -104,7 +104,7 @@ def test_compressed_observations_give_the_same_batches():
         ReplayBuffer(100, compress=True).extend(rollout(3))
 
 
-def test_observations_are_stored_once_and_episodes_go_on():
+def test_a_batch_that_continues_the_last_one_continues_its_episode():
     rb = ReplayBuffer(100)
     for first in (0, 10):
         rb.extend(rollout(10, first))
@@ -137,8 +137,8 @@ def episodes(rb):
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_a_flat_batch_of_several_environments(steps):
-    """Batches of one step of each environment, as `env.step` gives, and flattened ones of
-    several."""
+    """A flat batch has one step of each environment, as `env.step` returns, or several steps of
+    each."""
     rb = ReplayBuffer(1000, n_step=3, environments=3)
     data = side_by_side()
     for t in range(0, 10, steps):
@@ -173,7 +173,7 @@ def test_a_dimension_of_time_and_numbers_of_trajectories():
     assert len(set(rb.replay.sampler().sample(50_000).episode_ids.tolist())) == 1200
 
 
-def test_steps_that_continue_none_are_told(recwarn):
+def test_steps_that_continue_no_step_cause_a_warning(recwarn):
     data = side_by_side()
     ReplayBuffer(100).extend(data[:, 0])
     ReplayBuffer(100, n_step=3).extend(rollout(10, end=4))
@@ -202,7 +202,7 @@ def test_rewards_and_ends_of_agents():
     assert ("agents", "done") not in batch.keys(True)
 
 
-def test_what_follows_and_is_not_known_is_refused():
+def test_unknown_entries_under_next_are_refused():
     data = rollout(5)
     data["next", "cost"] = torch.ones(5, 1)
     with pytest.raises(ValueError, match="\"next\" has 'cost', and the root does not"):
@@ -238,7 +238,7 @@ def test_priorities_decide_what_is_drawn():
     assert rb.update_priority(again["index"], torch.ones(400)).applied == 400
 
 
-def test_the_end_of_n_steps_is_that_of_the_last_one(tmp_path):
+def test_the_end_of_an_n_step_window_is_that_of_its_last_step(tmp_path):
     rb = ReplayBuffer(100, n_step=3)
     rb.extend(rollout(20, end=7, cut=12))
     for batch in (rb.sample(500), rb[rb.sample(500)["index"]]):
@@ -272,7 +272,8 @@ def test_a_buffer_that_was_saved_without_truncated_is_loaded(tmp_path):
 
 
 def first_priorities(rb, data, calls):
-    """The priorities of all transitions by the number of their step, after data was appended."""
+    """Appends data by `calls`, then returns the priorities of all transitions by the number of
+    their step."""
     for part in calls(data):
         rb.extend(part)
     index = rb.sample(5000)["index"].unique()
@@ -282,9 +283,9 @@ def first_priorities(rb, data, calls):
 
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("size", [20, 7, 2, 1])
-def test_new_transitions_have_the_priorities_that_they_bring(n_step, size):
+def test_new_transitions_get_the_priorities_given_with_them(n_step, size):
     data = rollout(20, end=9, cut=19)
-    # Step 16 does not continue step 15, although that does not end.
+    # Step 16 does not continue step 15, though step 15 does not end its episode.
     for entry in (data, data["next"]):
         entry["observation"][16:] += 100
     numbers = data["observation"][:, 0].int().tolist()
@@ -294,7 +295,7 @@ def test_new_transitions_have_the_priorities_that_they_bring(n_step, size):
     assert first_priorities(rb, data, lambda all: all.split(size)) == expected
     rb = ReplayBuffer(100, alpha=1.0, eps=0.0, n_step=n_step, environments=2)
     assert first_priorities(rb, data, lambda all: [all]) == expected
-    # Without the entry, or without priorities, there is nothing to bring.
+    # Without the entry new transitions get the initial priority.
     data = data.exclude("td_error")
     rb = ReplayBuffer(100, alpha=1.0, n_step=n_step)
     assert set(first_priorities(rb, data, lambda all: [all]).values()) == {1.0}
@@ -313,7 +314,7 @@ def test_a_learner_changes_priorities_between_appends(end, decided):
     assert found == {i: 50.0 if i < decided else i + 1.0 for i in range(20)}
 
 
-def test_another_entry_may_have_the_first_priorities():
+def test_priority_key_names_the_entry_with_first_priorities():
     rb = ReplayBuffer(100, alpha=1.0, eps=0.0, priority_key=("loss", "of"), batch_size=50)
     data = rollout(20)
     data["loss"] = {"of": torch.where(torch.arange(20) == 3, 2.0, 0.0)}
@@ -323,7 +324,7 @@ def test_another_entry_may_have_the_first_priorities():
     assert 30.0 in rb.sample()["observation"][:, 0].tolist()
 
 
-def test_first_priorities_that_are_none_are_refused():
+def test_first_priorities_that_are_no_finite_numbers_are_refused():
     data = rollout(5)
     for wrong, said in (
         (torch.full((5,), torch.nan), "extend: 'td_error' is not finite"),
@@ -345,7 +346,7 @@ def test_done_alone_says_that_an_episode_terminated(left_out):
     assert over == ({7.0} if len(left_out) == 1 else {7.0, 12.0})
 
 
-def test_what_is_wrong_is_named(tmp_path):
+def test_a_type_error_names_what_is_wrong(tmp_path):
     rb = ReplayBuffer(100)
     for call in (
         lambda: rb.dumps(tmp_path),
@@ -398,7 +399,7 @@ def test_priorities_and_storage_after_a_load(load, tmp_path):
     assert rb.replay.stats()["applied_updates"] == 0
 
 
-def test_a_sample_without_priorities_is_told():
+def test_updating_by_a_sample_without_priorities_warns():
     rb = ReplayBuffer(100, alpha=1.0)
     rb.extend(rollout(20))
     with pytest.warns(UserWarning, match="the sample has no 'td_error', so its priorities stay"):

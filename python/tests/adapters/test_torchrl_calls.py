@@ -1,4 +1,5 @@
-"""torchrl's calls that neither write nor draw: indices, priorities, transforms."""
+"""Other calls of torchrl's buffer than those that write or draw: indices, priorities,
+transforms."""
 
 import copy
 import pickle
@@ -18,7 +19,7 @@ from torchrl.envs import DTypeCastTransform, RenameTransform, Transform  # noqa:
 from reprise.torchrl import ReplayBuffer, _keys  # noqa: E402
 
 
-def test_one_priority_is_that_of_all():
+def test_one_priority_may_be_given_for_many_transitions():
     rb = ReplayBuffer(100, alpha=1.0, eps=0.0)
     rb.extend(rollout(20))
     index = rb.sample(400)["index"].unique()
@@ -39,7 +40,7 @@ def test_one_priority_is_that_of_all():
         refuses(ValueError, said, rb.update_priority, index[:2], wrong)
 
 
-def test_items_by_their_index():
+def test_transitions_are_read_by_their_index():
     rb = ReplayBuffer(100, n_step=3, discount=0.5)
     with pytest.raises(IndexError, match="1 of 1 transitions are gone"):
         rb[5]
@@ -91,7 +92,7 @@ def test_an_empty_buffer_begins_again():
     assert rb.write_count == 0
 
 
-def test_what_is_written_is_counted_as_torchrl_does():
+def test_write_count_equals_that_of_torchrl():
     there = TensorDictReplayBuffer(storage=LazyTensorStorage(15), batch_size=4)
     here = ReplayBuffer(15, batch_size=4)
     for steps in (10, 3, 8):
@@ -110,7 +111,7 @@ def test_what_is_written_is_counted_as_torchrl_does():
     assert there.write_count == here.write_count == 2
 
 
-def test_an_empty_buffer_has_forgotten_the_steps_whose_windows_were_open():
+def test_empty_also_drops_steps_whose_windows_are_incomplete():
     rb = ReplayBuffer(200, n_step=3)
     rb.extend(rollout(20))
     rb.empty()
@@ -118,14 +119,14 @@ def test_an_empty_buffer_has_forgotten_the_steps_whose_windows_were_open():
     assert rb.sample(200)["observation"].min() == 100
 
 
-def test_next_is_a_batch_of_the_size_of_the_buffer():
+def test_next_returns_a_batch_of_the_buffers_batch_size():
     rb = ReplayBuffer(100, batch_size=6)
     refuses(TimeoutError, "the buffer is empty", rb.next)
     rb.extend(rollout(20))
     assert rb.next().batch_size == torch.Size([6])
 
 
-def test_whether_there_is_something_to_draw():
+def test_can_sample_tells_whether_there_are_transitions():
     rb = ReplayBuffer(100, n_step=3)
     assert rb.can_sample() is False
     rb.extend(rollout(2))
@@ -152,7 +153,7 @@ def test_a_generator_decides_the_draws():
 
 
 @pytest.mark.parametrize("load", ["load", "loads", "state"])
-def test_draws_go_on_after_a_load(load, tmp_path):
+def test_draws_continue_after_a_load(load, tmp_path):
     rb = ReplayBuffer(100, batch_size=20)
     rb.extend(rollout(50))
     rb.sample()
@@ -176,7 +177,7 @@ def test_a_checkpoint_without_a_sampler_begins_draws_anew(tmp_path):
     assert torch.equal(rb.sample()["observation"], expected)
 
 
-def test_transitions_are_not_pickled():
+def test_only_an_empty_buffer_can_be_pickled():
     rb = ReplayBuffer(100, batch_size=6)
     again = pickle.loads(pickle.dumps(rb))
     for one in (rb, again):
@@ -186,7 +187,7 @@ def test_transitions_are_not_pickled():
             refuses(TypeError, "cannot be pickled or copied; allowed: `dumps` and", call, one)
 
 
-def test_transforms_have_places():
+def test_insert_transform_inserts_where_torchrl_does():
     calls = [], []
     for rb, seen in zip(
         (TensorDictReplayBuffer(storage=LazyTensorStorage(9)), ReplayBuffer(9)), calls
@@ -234,7 +235,7 @@ def transformed(rb, calls):
     return rb.sample(4)
 
 
-def test_transforms_are_as_of_torchrl():
+def test_transforms_are_applied_as_torchrl_applies_them():
     calls = [], []
     there = TensorDictReplayBuffer(storage=LazyTensorStorage(100))
     batch = transformed(there, calls[0])
@@ -250,7 +251,7 @@ def test_transforms_are_as_of_torchrl():
         mine.append_transform(3)
 
 
-def test_a_transform_may_keep_data_for_later():
+def test_data_that_a_transform_keeps_back_is_not_stored():
     rb = ReplayBuffer(100)
     rb.append_transform(keeps := CallRecorder("keeps", []))
     rb.extend(rollout(20))
@@ -261,7 +262,7 @@ def test_a_transform_may_keep_data_for_later():
 
 
 @pytest.mark.parametrize("call", ["add", "extend"])
-def test_a_missing_next_is_told(call):
+def test_data_without_next_is_refused(call):
     data = rollout(5)
     data = data if call == "extend" else data[0]
     for wrong in (data.exclude("next"), data.exclude("next").set("next", data["action"])):
@@ -273,9 +274,9 @@ def test_a_missing_next_is_told(call):
 
 
 @pytest.mark.parametrize("call", ["add", "extend"])
-def test_steps_of_another_number_of_dimensions_are_refused(call):
-    data = rollout(5)
-    data = data if call == "add" else data[0]
+def test_add_refuses_many_steps_and_extend_refuses_a_single_one(call):
+    many = rollout(5)
+    data = many if call == "add" else many[0]
     with pytest.raises(ValueError, match=rf"^{call}: data has batch_size \[.*; allowed: \[\] of"):
         getattr(ReplayBuffer(100), call)(data)
 
@@ -284,8 +285,8 @@ def test_tensors_of_bfloat16(monkeypatch):
     data = rollout(20)
     data["half"] = torch.arange(20).bfloat16()
     rb = ReplayBuffer(100)
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "ml_dtypes", None)
+    with monkeypatch.context() as without_ml_dtypes:
+        without_ml_dtypes.setitem(sys.modules, "ml_dtypes", None)
         refuses(TypeError, "bfloat16 needs the package ml_dtypes", rb.extend, data)
     pytest.importorskip("ml_dtypes")
     rb.extend(data)

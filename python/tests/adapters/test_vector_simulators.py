@@ -10,7 +10,8 @@ from reprise._spaces import autoreset_mode
 
 
 def total(seen):
-    """Reduces each environment's large observation to a number, [E]."""
+    """Reduces each environment's observation to a number, [E], so that stored steps can be
+    compared."""
     return (1000 * np.asarray(seen, np.float64).reshape(len(seen), -1).sum(1)).astype(np.int64)
 
 
@@ -52,7 +53,7 @@ def test_the_asynchronous_mode_of_envpool():
     writers = replay.vector_writer(envs)
     random = np.random.default_rng(1)
     action = np.zeros(size, np.int64)
-    # The last observation of each environment, and whether it ended the episode.
+    # For each environment, its last observation, and whether that observation ended the episode.
     last, over = {}, {}
     steps = set()
     ended = 0
@@ -103,7 +104,7 @@ def test_two_vector_environments_of_ale_have_their_own_modes():
     assert [autoreset_mode(one, None) for one in envs] == ["same_step", "next_step"]
 
 
-def test_the_metadata_of_all_vector_environments_is_not_that_of_one(monkeypatch):
+def test_metadata_inherited_from_gymnasiums_base_class_is_not_read_as_a_mode(monkeypatch):
     vector = pytest.importorskip("gymnasium").vector
 
     class Plain(vector.VectorEnv):

@@ -1,5 +1,5 @@
-"""The programs of examples/python/works_with, to which README.md links, run beside the packages that
-they are about, and end with as many steps as they say."""
+"""The programs of examples/python/works_with, to which README.md links, run with the packages that
+they are about, and end with at least as many steps as they should."""
 
 import importlib
 import re
@@ -12,7 +12,7 @@ FOLDER = ROOT / "examples" / "python" / "works_with"
 if not FOLDER.is_dir():
     pytest.skip("the examples are not here", allow_module_level=True)
 
-# For each program, the modules that it needs, and how many steps it has to end with at least.
+# For each program: the modules that it needs, and the least number of steps that it ends with.
 PROGRAMS = {
     "envpool_async": (["envpool", "gymnasium"], 1000),
     "gymnasium_vector": (["gymnasium.vector"], 700),
@@ -32,7 +32,7 @@ def test_every_program_is_here():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_it_runs(name, tmp_path, monkeypatch):
+def test_the_program_runs_and_stores_its_steps(name, tmp_path, monkeypatch):
     modules, steps = PROGRAMS[name]
     for module in modules:
         try:

@@ -1,4 +1,4 @@
-"""Saves that are made while the program runs, and what ends them."""
+"""Automatic saves while the program runs, and their end."""
 
 import pytest
 from testing.buffers import fill, plain_buffer
@@ -8,7 +8,7 @@ from testing.threads import wait_until
 import reprise
 
 
-def test_what_is_new_is_saved_until_the_block_ends(tmp_path):
+def test_new_steps_are_saved_until_the_block_ends(tmp_path):
     buffer = plain_buffer(1000)
     with buffer.autosave(tmp_path, every=0.001) as autosave:
         fill(buffer, 100)
@@ -27,7 +27,7 @@ def test_what_is_new_is_saved_until_the_block_ends(tmp_path):
     buffer.restore(tmp_path)
 
 
-def test_a_save_that_fails_is_told_and_tried_again(tmp_path):
+def test_a_failed_save_is_reported_and_repeated(tmp_path):
     buffer = plain_buffer(1000)
     fill(buffer, 30)
     parent = tmp_path / "parent"

@@ -12,7 +12,7 @@ from testing.refusals import refuses
 import reprise
 
 
-def test_what_was_saved_is_loaded(buffer, tmp_path):
+def test_a_loaded_buffer_equals_the_saved_one(buffer, tmp_path):
     fill(buffer, 300)
     sampler = buffer.sampler(seed=5)
     sampler.sample(8)
@@ -27,13 +27,13 @@ def test_what_was_saved_is_loaded(buffer, tmp_path):
     assert loaded.options == buffer.options
     before, after = every_item(buffer), every_item(loaded)
     for name, value in before.items():
-        if name != ".returns":  # This is a dict, and its arrays follow from the rewards.
+        if name != ".returns":  # A dict, whose arrays follow from the rewards.
             assert np.array_equal(value, after[name]), name
     resumed = loaded.sampler(resume=0)
     assert np.array_equal(resumed.sample(8).item_keys, sampler.sample(8).item_keys)
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported_for_every_chunk(tmp_path):
     buffer = plain_buffer(4096, chunk_steps=64)
     fill(buffer, 1000)
     reports = []
@@ -43,7 +43,7 @@ def test_progress_is_told(tmp_path):
     assert (len(reports), result.left_out_steps) == (result.chunks_written, 0)
 
 
-def test_steps_that_leave_while_progress_is_told_are_counted(tmp_path):
+def test_steps_evicted_during_a_save_are_counted_as_left_out(tmp_path):
     buffer = plain_buffer(100, shards=1, chunk_steps=10)
     fill(buffer, 100)
     later = [200]
@@ -52,7 +52,7 @@ def test_steps_that_leave_while_progress_is_told_are_counted(tmp_path):
     assert left_out > 0 and len(reprise.ReplayBuffer.load(tmp_path).buffer) == 100 - left_out
 
 
-def test_what_progress_raises_ends_the_save(buffer, tmp_path):
+def test_an_error_in_the_progress_function_ends_the_save(buffer, tmp_path):
     fill(buffer, 300)
     buffer.save(tmp_path)
 
@@ -126,7 +126,7 @@ def test_attachments_have_to_be_bytes_in_one_piece(buffer, tmp_path):
     assert not (tmp_path / "saved").exists()
 
 
-def test_a_damaged_checkpoint_is_said_in_a_warning(buffer, tmp_path):
+def test_load_warns_of_a_damaged_checkpoint_and_takes_the_one_before(buffer, tmp_path):
     fill(buffer, 30)
     buffer.save(tmp_path)
     fill(buffer, 30)
@@ -183,7 +183,7 @@ def test_a_save_keeps_its_samplers_alive(tmp_path):
     assert np.array_equal(resumed.sample(8).item_keys, expected)
 
 
-def test_paths_that_are_no_utf8_are_told(buffer, tmp_path):
+def test_errors_show_paths_that_are_not_utf8(buffer, tmp_path):
     fill(buffer, 30)
     missing = tmp_path / os.fsdecode(b"\xff")
     with pytest.raises(reprise.CheckpointError) as error:

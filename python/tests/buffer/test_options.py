@@ -7,11 +7,12 @@ from testing.refusals import refuses
 import reprise
 from reprise._options import families
 
-# Options for which a buffer of 1000 steps allows only this value or refuses the default.
-ALLOWED = {"selector": 0, "error_buffer": 500.0}
+# Options that get this value below, because their default, or any other value, is refused.
+FIXED = {"selector": 0, "error_buffer": 500.0}
 
 
 def changed_value(value):
+    """Returns another allowed value of the option that has this default."""
     if isinstance(value, str):
         return {
             "repeat_first": "zeros",
@@ -22,28 +23,28 @@ def changed_value(value):
     return value / 2 + 0.125 if isinstance(value, float) else value + 1
 
 
-def each():
+def strategies_with_options():
     """Yields every class with its default options, and with each option changed."""
     for option, classes in families.items():
         for strategy in classes:
             names = [field.name for field in dataclasses.fields(strategy)]
-            usual = {name: ALLOWED[name] for name in names if name in ALLOWED}
-            yield option, strategy(**usual)
+            fixed = {name: FIXED[name] for name in names if name in FIXED}
+            yield option, strategy(**fixed)
             for name in names:
-                if name not in ALLOWED:
+                if name not in FIXED:
                     changed = changed_value(getattr(strategy(), name))
-                    yield option, strategy(**usual, **{name: changed})
+                    yield option, strategy(**fixed, **{name: changed})
 
 
 @pytest.mark.parametrize(
     "option, value",
     [
-        *each(),
+        *strategies_with_options(),
         ("selectors", reprise.Proportional(initial="from_caller")),
         ("remover", reprise.LowestPriority(selector=0, candidates=3)),
     ],
 )
-def test_options_are_what_was_given(option, value):
+def test_a_buffer_returns_the_options_it_was_given(option, value):
     limit = 1 if isinstance(value, reprise.Queue) else 0  # A queue needs a limit of draws.
     buffer = plain_buffer(1000, max_times_sampled=limit, **{option: value})
     found = buffer.options[option]
@@ -81,8 +82,8 @@ def test_numbers_and_defaults():
 
 
 def test_wrong_options():
-    """Options of the wrong type, or wrong only for the buffer as a whole; test_arguments.py has
-    values out of range."""
+    """Options of a wrong type, or wrong for the buffer as a whole. test_arguments.py has values out
+    of range."""
     for given, error, message in (
         ({"window": 3}, TypeError, "window is 3; allowed: Transitions, Sequences"),
         ({"window": reprise.Sequences(end="x")}, ValueError, "end is 'x'; allowed: 'zero_pad'"),
@@ -122,21 +123,21 @@ def test_rows_in_a_mapped_file(tmp_path):
     refuses(TypeError, "storage is 3; allowed: None or a path", plain_buffer, 1000, storage=3)
 
 
-def test_a_buffer_is_closed_by_with():
+def test_a_with_block_closes_the_buffer():
     with plain_buffer(10) as buffer:
         assert not buffer.closed
     assert buffer.closed
     assert len(buffer) == 0 and buffer.stats()["items"] == 0
 
 
-def test_a_ratio_changes_while_all_run_and_is_saved(tmp_path):
+def test_another_ratio_counts_for_later_steps_only_and_is_saved(tmp_path):
     ratio = reprise.SampleToInsertRatio(4.0, error_buffer=100.0)
     buffer = plain_buffer(1000, rate_limiter=ratio)
     fill(buffer, 11)
     buffer.set_samples_per_insert(0.5)
     fill(buffer, 10)
     buffer.save(tmp_path)
-    for there in (buffer, reprise.ReplayBuffer.load(tmp_path).buffer):
-        assert there.options["rate_limiter"] == ratio
-        # 10 steps beyond the first came at a ratio of 4, and 10 more at 0.5: 10 * 4 + 10 * 0.5.
-        assert "worth 45 samples ahead of 0.5 per insert" in there.stats()["limiter"]
+    for replay in (buffer, reprise.ReplayBuffer.load(tmp_path).buffer):
+        assert replay.options["rate_limiter"] == ratio
+        # 10 steps beyond min_size came at a ratio of 4, and 10 more at 0.5: 10 * 4 + 10 * 0.5.
+        assert "worth 45 samples ahead of 0.5 per insert" in replay.stats()["limiter"]

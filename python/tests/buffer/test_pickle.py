@@ -1,4 +1,4 @@
-"""Buffers and batches as values: pickle, copy.deepcopy, and the ways to other processes."""
+"""Copies of buffers and batches by pickle and copy.deepcopy, and on the ways to other processes."""
 
 import copy
 import multiprocessing
@@ -17,7 +17,7 @@ from reprise._files import from_files, to_files
 
 
 @pytest.mark.parametrize("through", [lambda b: pickle.loads(pickle.dumps(b)), copy.deepcopy])
-def test_a_copy_has_the_items_and_a_life_of_its_own(buffer, through):
+def test_a_copy_of_a_buffer_has_its_items_and_is_independent(buffer, through):
     fill(buffer, 100)
     twin = through(buffer)
     assert twin.schema == buffer.schema and twin.options == buffer.options
@@ -51,7 +51,7 @@ def test_a_schema_can_be_copied(through):
 
 
 @pytest.mark.parametrize("through", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_writers_and_samplers_cannot(buffer, through):
+def test_writers_samplers_and_others_cannot_be_pickled(buffer, through):
     fill(buffer, 5)
     with buffer.prefetch(1) as prefetcher:
         for one in (
@@ -79,11 +79,13 @@ REFUSED = r"cannot be handed to another process.*replay.share\(\).*reprise.attac
 
 
 def use(*buffers):
+    """Runs in another process, which must not get a buffer."""
     raise AssertionError("the process began")
 
 
 class Held:
-    """An object whose pickle contains the buffer, like vector environments of Gymnasium."""
+    """An object that pickles the buffer within its own pickle, as vector environments of Gymnasium
+    do."""
 
     def __init__(self, buffer):
         self.buffer = buffer
@@ -94,7 +96,7 @@ class Held:
 
 @pytest.mark.parametrize("method", PICKLED)
 @pytest.mark.parametrize("held", [lambda buffer: buffer, lambda buffer: {"a": [buffer]}, Held])
-def test_a_process_that_starts_is_given_no_buffer(method, held, buffer):
+def test_starting_a_process_with_a_buffer_is_refused(method, held, buffer):
     context = multiprocessing.get_context(method)
     for process in (
         context.Process(target=use, args=(held(buffer),)),
@@ -111,7 +113,7 @@ def test_a_process_that_starts_is_given_no_buffer(method, held, buffer):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_process_that_runs_is_given_no_buffer(method, buffer, capfd):
+def test_sending_a_buffer_to_a_running_process_is_refused(method, buffer, capfd):
     context = multiprocessing.get_context(method)
     with pytest.raises(RuntimeError, match=REFUSED):
         context.Pipe()[0].send(buffer)
@@ -131,12 +133,12 @@ def test_a_process_that_runs_is_given_no_buffer(method, buffer, capfd):
 
 
 def arrays_of(batch):
-    """All arrays of a batch, by name."""
-    found = {name: batch[name] for name in batch}
-    for of in ("returns", "frames"):
-        found |= {f".{of}.{name}": array for name, array in getattr(batch, of).items()}
+    """Returns all arrays of a batch, by name."""
+    arrays = {name: batch[name] for name in batch}
+    for group in ("returns", "frames"):
+        arrays |= {f".{group}.{name}": array for name, array in getattr(batch, group).items()}
     columns = "discounts weights probabilities item_keys episode_ids positions lengths"
-    return found | {"." + name: getattr(batch, name) for name in columns.split()}
+    return arrays | {"." + name: getattr(batch, name) for name in columns.split()}
 
 
 def assert_equal(one, other):
@@ -179,7 +181,7 @@ def make(window, episodes=(7, 4, 9)):
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("unique_frames", [False, True])
 @pytest.mark.parametrize("window", [TRANSITIONS, SEQUENCES, reprise.Sequences(4, 4)])
-def test_a_batch_is_whole_on_the_other_side(window, unique_frames, protocol):
+def test_a_pickled_batch_comes_back_equal(window, unique_frames, protocol):
     replay = make(window)
     sampler = replay.sampler(seed=1, unique_frames=unique_frames)
     for batch in (sampler.sample(5), sampler.sample(5, views=True), replay.gather([])):
@@ -203,7 +205,7 @@ def work(given, taken):
     taken.put((batch, batch.item_keys, batch.weights + 1))
 
 
-def test_frames_that_are_there_once_are_pickled_once():
+def test_unique_frames_are_pickled_once():
     replay = make(SEQUENCES)
     once, whole = (
         len(pickle.dumps(replay.sampler(unique_frames=unique).sample(20)))

@@ -1,4 +1,4 @@
-"""A remote buffer whose bytes the test itself hands over."""
+"""A remote buffer. The tests themselves hand its bytes from one end to the other."""
 
 import pickle
 import uuid
@@ -29,11 +29,13 @@ def write(writer, steps, first=0, end=reprise.End.TERMINATED):
 
 
 def carried(blob):
-    """A read-only copy of the bytes, as another process would get it."""
+    """Returns a read-only copy of the bytes, as another process would get them."""
     return pickle.loads(pickle.dumps(bytes(blob)))
 
 
 class Cluster:
+    """Shards with an episode of `steps` steps each, and a client of all shards."""
+
     def __init__(self, shards=2, steps=20):
         self.buffers = [full_size() for _ in range(shards)]
         self.shards = [reprise.ReplayShard(buffer, seed=s) for s, buffer in enumerate(self.buffers)]
@@ -52,7 +54,7 @@ class Cluster:
             self.ask(shard)
 
 
-def test_shipped_steps_are_those_of_a_writer_in_the_process():
+def test_shipped_steps_equal_those_of_a_writer_in_the_process():
     direct, shipped = full_size(key_tag=1), full_size(key_tag=1)
     packer, shard = packer_of(writer_id=5), reprise.ReplayShard(shipped)
     writers = [packer.writer(), direct.writer()]
@@ -91,7 +93,7 @@ def test_a_vector_writer_is_shipped_too():
     assert shipped.stats()["committed_steps"] == 15
 
 
-def test_the_writers_of_a_packer_that_is_gone_are_closed():
+def test_destroying_a_packer_closes_its_writers():
     packer = packer_of()
     writer = packer.writer()
     write(writer, 2, end=0)
@@ -117,7 +119,7 @@ def test_a_packer_refuses_what_the_shards_would():
     refuses(ValueError, "max_writers", packer_of, max_writers=0)
 
 
-def test_damaged_and_alien_bytes_are_refused():
+def test_damaged_and_foreign_bytes_are_refused():
     cluster = Cluster()
     packer = packer_of()
     write(packer.writer(), 3)
@@ -179,7 +181,7 @@ def test_an_append_times_out_and_is_refused_by_a_closed_buffer():
         shard.append(packer.take())
 
 
-def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_caller():
+def test_items_of_a_cut_episode_get_priority_1_if_the_caller_gives_priorities():
     options = {"selectors": reprise.Proportional(alpha=1.0, epsilon=0.0, initial="from_caller")}
     replay, packer = full_size(**options), packer_of(**options)
     shard = reprise.ReplayShard(replay)
@@ -191,12 +193,13 @@ def test_items_of_a_cut_episode_weigh_as_of_priority_1_with_priorities_from_the_
     shard.append(carried(packer.take()))
     shard.close_writer(packer.writer_id)
     batch = replay.sampler().sample(64)
-    weights = dict(zip(batch["action"].tolist(), (batch.probabilities * 17).round(3).tolist()))
-    # `close_writer` cut the last window short.
+    # `close_writer` cut the last window short, so that its item was completed without a priority.
+    total = 4 * 4 + 1
+    weights = dict(zip(batch["action"].tolist(), (batch.probabilities * total).round(3).tolist()))
     assert weights == {0: 4.0, 1: 4.0, 2: 4.0, 3: 4.0, 4: 1.0}
 
 
-def test_calls_over_a_connection_and_others_are_worked_on_once():
+def test_a_call_that_also_comes_over_a_connection_is_worked_on_once():
     cluster = Cluster(shards=1)
     shard, client = cluster.shards[0], cluster.client
     address = f"@reprise-test-{uuid.uuid4()}"
@@ -237,7 +240,7 @@ def test_calls_over_a_connection_and_others_are_worked_on_once():
         shard.shipments_of(3, 0, [(1, 2)])
 
 
-def test_a_draw_that_a_limiter_refuses_times_out_at_once_over_a_connection():
+def test_a_draw_over_a_connection_does_not_wait_for_the_limiter():
     buffer, packer = full_size(rate_limiter=reprise.MinSize(30)), packer_of()
     shard, client = reprise.ReplayShard(buffer), reprise.ShardClient(SCHEMA, 1, window=WINDOW)
     write(packer.writer(), 20)
@@ -258,7 +261,7 @@ def test_a_draw_that_a_limiter_refuses_times_out_at_once_over_a_connection():
         refuses(ValueError, "no batch has ticket", client.waits_for, ticket)
 
 
-def test_a_lost_shard_is_told_to_the_client():
+def test_a_client_draws_from_the_other_shards_once_one_is_lost():
     cluster = Cluster()
     cluster.ask_all()
     ticket = cluster.client.begin(10)

@@ -1,4 +1,5 @@
-"""ReplayBuffer.restore and other calls refuse each other."""
+"""ReplayBuffer.restore is refused while another call is under way, and other calls during a
+restore."""
 
 import time
 import warnings
@@ -22,7 +23,8 @@ def test_restore_refuses_beside_a_sampler_that_waits(buffer, tmp_path):
 
     with running(draw) as answers, empty:
         until_waiting(empty, "samplers_for_items")
-        for _ in range(20):  # A call is under way in every slice of the wait.
+        # The wait is cut into slices of 50 ms; the call must be under way between slices as well.
+        for _ in range(20):
             refuses(RuntimeError, "restore: 1 other call .* is under way", empty.restore, tmp_path)
             time.sleep(0.01)
         fill(empty, 1000)
@@ -54,7 +56,7 @@ def test_restore_refuses_beside_a_prefetcher_that_gives_a_batch(buffer, tmp_path
     inside = []
 
     def allocator(nbytes):
-        if inside:  # The prefetcher overwrites the batch that it handed out before.
+        if inside:  # The prefetcher calls this within `next`.
             refuses(RuntimeError, "restore: 1 other call .* is under way", buffer.restore, tmp_path)
             inside.append("refused")
         return np.empty(nbytes, np.uint8)
@@ -113,7 +115,7 @@ CALLS = {
 }
 
 
-def test_what_was_made_before_a_restore_says_so(buffer, tmp_path):
+def test_writers_and_samplers_from_before_a_restore_are_closed(buffer, tmp_path):
     buffer.save(tmp_path)
     writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")
     writer.begin_episode(state=[0, 0])
@@ -133,7 +135,7 @@ def test_what_was_made_before_a_restore_says_so(buffer, tmp_path):
 
 
 class Probe:
-    """Makes all calls while `restore` shows a warning."""
+    """Makes all calls while `restore` is under way: in the function that shows its warning."""
 
     def __init__(self, buffer, directory):
         self.answers = {}

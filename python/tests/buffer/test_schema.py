@@ -16,7 +16,7 @@ def test_fields_are_what_was_declared(schema):
     assert schema.step_bytes == 16
 
 
-def test_a_schema_declares_itself():
+def test_declarations_return_the_schema():
     schema = reprise.Schema()
     assert schema.observation("x", "f4") is schema
     assert schema.reward() is schema
@@ -36,12 +36,12 @@ def test_other_dtypes_are_type_errors(dtype):
 
 
 @pytest.mark.parametrize("name", ["end", "priorities", "final", "env_ids"])
-def test_keywords_of_appends_are_no_names(name):
+def test_keywords_of_appends_are_refused_as_names(name):
     with pytest.raises(ValueError, match=f"field '{name}'.*reserved: end, priorities, final"):
         reprise.Schema().column(name, "f4")
 
 
-def test_names_of_next_observations_are_no_names():
+def test_names_of_next_observations_are_refused_as_names():
     with pytest.raises(ValueError, match="next observation of field 'x'"):
         reprise.Schema().observation("x", "f4").column("next_x", "f4")
     with pytest.raises(ValueError, match="field 'next_x'"):
@@ -82,7 +82,7 @@ def test_from_step_infers_dtypes_and_shapes():
     }
 
 
-def test_schemas_compare_and_tell_their_fields(schema):
+def test_schemas_are_compared_and_shown_by_their_fields(schema):
     same = reprise.Schema().observation("state", "f4", (2,)).column("action", "i4").reward()
     assert schema == same
     assert schema != same.discount()
@@ -114,13 +114,13 @@ def test_from_step_says_what_is_wrong():
             reprise.Schema.from_step(observations={"x": wrong})
 
 
-def test_from_step_holds_what_it_reads():
+def test_from_step_keeps_the_examples_alive_while_it_converts_them():
     class Value:
         def __array__(self, *given, **named):
             examples.clear()
             return np.zeros(3, np.int16)
 
-    class Name(str):  # Not interned, so only the dict keeps it alive.
+    class Name(str):  # Unlike a str it is never interned, so only the dict keeps it alive.
         pass
 
     examples = {Name(f"x{i}"): Value() for i in range(20)}
@@ -129,7 +129,7 @@ def test_from_step_holds_what_it_reads():
     assert not examples
 
 
-def test_a_dtype_has_to_be_said():
+def test_a_dtype_of_none_is_refused():
     schema = reprise.Schema()
     for declare in (schema.observation, schema.column, schema.recurrent_state):
         with pytest.raises(TypeError, match="field 'a': dtype is None; allowed: bool, int8 to"):
@@ -157,7 +157,7 @@ def test_finite_observations_and_rewards_are_required_on_request():
         assert writer.episode_steps == 2
         with pytest.raises(ValueError, match="'x' is nan at element 1 of row 0; allowed: finite"):
             writer.begin_episode(x=[0.0, np.nan])
-        assert writer.episode_steps == 2, "what is refused ends no episode"
+        assert writer.episode_steps == 2, "a refused begin_episode ended the episode"
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(x=np.zeros((2, 2)))
     step = {"action": np.zeros(2), "next_x": np.zeros((2, 2)), "end": np.zeros(2, int)}
@@ -172,14 +172,14 @@ def test_finite_observations_and_rewards_are_required_on_request():
     refuses(TypeError, "require_finite: on", schema.require_finite, "yes")
 
 
-def test_a_checkpoint_keeps_that_values_are_to_be_finite(tmp_path):
+def test_a_checkpoint_keeps_require_finite(tmp_path):
     for on in (False, True):
         schema = reprise.Schema().observation("x", "f4").reward().require_finite(on)
         reprise.ReplayBuffer(schema, 10).save(tmp_path / str(on))
         assert reprise.ReplayBuffer.load(tmp_path / str(on)).buffer.schema.requires_finite is on
 
 
-def test_final_observations_are_to_be_finite_where_an_environment_ended():
+def test_final_observations_are_checked_only_of_ended_environments():
     schema = reprise.Schema().observation("x", "f4").reward().require_finite()
     buffer = reprise.ReplayBuffer(schema, 100, window=reprise.Transitions(n_step=1))
     writers = buffer.vector_writer(2, autoreset="same_step")

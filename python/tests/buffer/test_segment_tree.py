@@ -1,4 +1,4 @@
-"""reprise.SegmentTree against plain loops over an array."""
+"""Calls of reprise.SegmentTree, with results computed by hand."""
 
 import gc
 import math
@@ -11,7 +11,7 @@ from testing.refusals import refuses
 import reprise
 
 
-def test_the_six_leaves() -> None:
+def test_sums_extremes_and_searches_of_six_leaves() -> None:
     tree = reprise.SegmentTree(6)
     assert len(tree) == 6 and tree.dtype == np.float32
     tree.assign_range(0, [1, 7, 2, 5, 6, 3])
@@ -26,7 +26,7 @@ def test_the_six_leaves() -> None:
     assert tree.find_prefix_sum(np.array([[3.0], [21.0]])).tolist() == [[1], [5]]
 
 
-def test_one_value_to_many_leaves_and_arrays_of_any_layout() -> None:
+def test_assign_takes_one_value_for_many_leaves_and_arrays_of_any_layout() -> None:
     tree = reprise.SegmentTree(8, "float64")
     tree.assign([1, 3], 5)
     tree.assign(2, 4.5)

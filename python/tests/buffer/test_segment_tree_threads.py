@@ -35,7 +35,7 @@ def tree():
 
 @pytest.fixture
 def no_switches():
-    """Makes threads get the GIL only when its owner releases it."""
+    """Lets another thread run only when the thread that has the GIL releases it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield
@@ -52,7 +52,7 @@ def test_other_threads_run_during_large_calls(tree, call, no_switches):
         time.sleep(0)
 
     with repeating(count):
-        # On a busy machine it may take many calls until the other thread gets to run within one.
+        # On a busy machine many calls may pass until the other thread runs during one.
         end, before = time.monotonic() + 180, counted
         while counted == before:
             assert time.monotonic() < end, "the GIL was kept"
@@ -75,7 +75,7 @@ def test_large_and_small_calls_take_turns(tree):
         pass
 
 
-def test_arrays_changed_meanwhile_do_no_harm(tree):
+def test_arrays_that_change_during_a_call_do_no_harm(tree):
     """A call uses the values that it checked, even if the arrays change meanwhile."""
     places = np.arange(LEAVES)
     values = np.ones(LEAVES, np.float32)
@@ -107,7 +107,7 @@ def test_the_tree_s_own_leaves_are_values():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_call_never_hangs(tree):
-    """A child may call the tree, or is refused if a thread of the parent was in a call."""
+    """A forked child may call the tree, or is refused if a thread of the parent was in a call."""
     with repeating(lambda: tree.assign(PLACES, VALUES)):
         for _ in range(5):
             child = os.fork()

@@ -1,4 +1,5 @@
-"""`stats()` counts a wait once, although the waiting thread wakes to look for signals."""
+"""`stats()` counts a wait once, although the waiting thread wakes again and again to look for
+signals."""
 
 import signal
 import threading
@@ -30,6 +31,7 @@ threads = pytest.mark.parametrize("run", [in_main_thread, in_another_thread])
 
 
 def expect(found, **counts):
+    """Checks these counts of waits; all others have to be 0, and no call may wait now."""
     expected = {"waits": 0, "timeouts": 0, "stops": 0, "waiting_now": 0} | counts
     assert {name: found[name] for name in expected} == expected
     if expected["waits"] == 0:
@@ -63,7 +65,7 @@ def test_a_sample_that_times_out_is_one_wait(buffer, run):
 
 
 @threads
-def test_a_sample_that_is_served_is_one_wait(buffer, run):
+def test_a_sample_that_gets_its_items_is_one_wait(buffer, run):
     thread = when_waiting(buffer, "samplers_for_items", lambda: fill(buffer, 10))
     assert len(run(lambda: buffer.sampler().sample(4))) == 4
     thread.join()
@@ -83,7 +85,7 @@ APPENDS = {
 
 @threads
 @pytest.mark.parametrize("append", APPENDS.values(), ids=list(APPENDS))
-def test_appends_that_are_served_are_one_wait_each(run, append):
+def test_appends_that_get_room_are_one_wait_each(run, append):
     buffer = queue_of(4)
     sampler = buffer.sampler()
     writer = buffer.writer()
@@ -104,7 +106,8 @@ class Interrupt(Exception):
 
 @pytest.fixture
 def alarm():
-    """Sends a signal, whose handler runs in the main thread, once that has waited for a while."""
+    """Yields a function that sends SIGALRM to the main thread, where its handler runs, once a call
+    has waited for 0.1 s."""
     before = signal.getsignal(signal.SIGALRM)
     threads = []
 
@@ -160,13 +163,13 @@ def test_a_call_that_is_interrupted_is_one_wait_and_can_be_made_again(waiting, a
     expect(waits_of(buffer, kind), waits=1, stops=1)
 
 
-def test_a_handler_may_append_what_the_sample_waits_for(buffer, alarm):
+def test_a_signal_handler_may_append_what_a_sample_waits_for(buffer, alarm):
     alarm(buffer, "samplers_for_items", lambda: fill(buffer, 10))
     assert len(buffer.sampler().sample(4, timeout=100)) == 4
     expect(waits_of(buffer, "samplers_for_items"), waits=1)
 
 
-def test_a_handler_may_close_what_waits(alarm):
+def test_a_signal_handler_may_close_the_buffer_of_a_waiting_call(alarm):
     buffer = queue_of(4)
     writer = buffer.writer()
     writer.begin_episode(state=[0, 0])
@@ -176,7 +179,7 @@ def test_a_handler_may_close_what_waits(alarm):
     expect(waits_of(buffer, "writers_for_limiter"), waits=1)
 
 
-def test_every_key_has_its_meaning(buffer):
+def test_the_documentation_explains_every_key_of_stats(buffer):
     stats = buffer.stats()
     documented = reprise.ReplayBuffer.stats.__doc__
     names = list(stats) + list(stats["samplers_for_items"])

@@ -1,4 +1,4 @@
-"""reprise.ray: the calls."""
+"""The calls of reprise.ray, on a cluster without faults."""
 
 import os
 import pickle
@@ -28,7 +28,7 @@ def replay(cluster):
         yield made
 
 
-def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
+def test_windows_may_be_longer_than_a_processs_own_buffer_of_steps(cluster):
     window = reprise.Sequences(length=5000, period=5000)
     with make(20_000, window=window, shards=1) as replay:
         append_and_wait(replay, 0, 0, 5001)
@@ -62,17 +62,19 @@ def test_windows_may_be_longer_than_what_a_process_keeps_of_its_own(cluster):
         ({"max_writers": 0}, "max_writers"),
     ],
 )
-def test_what_has_no_meaning_across_shards_is_refused_with_the_reason(cluster, options, says):
+def test_options_without_a_meaning_across_shards_are_refused_with_the_reason(
+    cluster, options, says
+):
     refuses(ValueError, says, make, **options)
 
 
-def test_columns_that_change_are_refused(cluster):
+def test_mutable_columns_are_refused(cluster):
     schema = numbered_schema().mutable_column("latent", np.float32, (2,))
     with pytest.raises(ValueError, match="'latent' is a mutable column"):
         reprise.ray.ReplayBuffer(schema, 1000, shards=2)
 
 
-def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
+def test_calls_without_a_meaning_across_shards_are_refused_with_the_reason(replay):
     for call in ("episodes", "gather", "update", "clear", "restore", "capsule", "selector"):
         refuses(AttributeError, f"no {call}: ", getattr, replay, call)
     with pytest.raises(AttributeError, match="has no sampel$"):
@@ -88,13 +90,13 @@ def test_calls_of_one_buffer_that_have_no_meaning_across_shards_say_why(replay):
                 call(timeout=wrong)
 
 
-def test_without_ray_it_says_so():
+def test_a_buffer_made_before_ray_init_is_refused():
     code = "import reprise, reprise.ray; reprise.ray.ReplayBuffer(reprise.Schema().reward(), 10)"
     done = run_python(code)
     assert "RuntimeError: reprise.ray.ReplayBuffer: Ray is not running" in done.stderr
 
 
-def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
+def test_steps_of_every_process_are_stored_unchanged(replay):
     @ray.remote(num_cpus=0)
     def act(handle, who):
         append_and_wait(handle, who, 0, 500)
@@ -135,7 +137,7 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
         check(batch)
         seen |= set(zip(batch["writer"].tolist(), batch["step"].tolist()))
     assert {who for who, _ in seen} == {0, 1, 2}
-    assert len(seen) > 1100  # 15,360 draws of 1,250 different items.
+    assert len(seen) > 1100  # 15,360 draws are many for 1,250 different items.
     wait_for(lambda: replay.stats()["sampled_batches"] == 30)
     stats = replay.stats()
     assert stats["samples_per_insert"] == stats["sampled_items"] / 1500 == 30 * 512 / 1500
@@ -143,7 +145,7 @@ def test_steps_of_any_process_come_to_the_shards_as_they_were(replay):
     assert numbers["sampled_batches"] == 30 and numbers["writers_for_chunk/waits"] == 0
 
 
-def test_no_shard_draws_what_a_policy_made_that_is_too_old(cluster):
+def test_no_shard_draws_outdated_items(cluster):
     schema = reprise.Schema().observation("at", np.int64).reward().version()
     with reprise.ray.ReplayBuffer(
         schema, 1000, shards=2, selectors=reprise.Uniform(), max_staleness=1
@@ -164,7 +166,7 @@ def test_no_shard_draws_what_a_policy_made_that_is_too_old(cluster):
 
 
 def test_probabilities_are_those_over_all_shards(replay):
-    """Compares reported probabilities with the totals."""
+    """Compares the reported probabilities with those computed from all priorities."""
     filled(replay, 50)
     sampler = replay.sampler(seed=1)
     keys = {}
@@ -185,7 +187,7 @@ def test_probabilities_are_those_over_all_shards(replay):
         assert np.allclose(batch.weights, weights / weights.max(), rtol=1e-5)
 
 
-def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(replay):
+def test_wrong_updates_and_draws_are_refused_and_change_nothing(replay):
     filled(replay, 50)
     sampler = replay.sampler()
     batch = sampler.sample(8, timeout=SECONDS)
@@ -215,7 +217,7 @@ def test_updates_and_draws_refuse_what_is_wrong_before_they_change_anything(repl
     refuses(ValueError, "n is 0", sampler.sample, 0)
 
 
-def test_prefetched_batches_go_on_until_it_is_closed(replay):
+def test_a_prefetcher_gives_batches_until_it_is_closed(replay):
     filled(replay)
     with replay.prefetch(64, timeout=SECONDS) as batches:
         for _ in range(20):
@@ -225,9 +227,9 @@ def test_prefetched_batches_go_on_until_it_is_closed(replay):
     refuses(reprise.Closed, "the prefetcher is closed", next, batches)
 
 
-def wait_until_it_says(what, call):
-    """Repeats a call until it times out for this reason; it may time out for other reasons
-    before."""
+def wait_until_error_says(what, call):
+    """Repeats a call until it times out for this reason. Before, it may time out for other
+    reasons."""
 
     def says():
         with pytest.raises(TimeoutError) as caught:
@@ -237,19 +239,19 @@ def wait_until_it_says(what, call):
     wait_for(says)
 
 
-def test_waits_end_at_their_timeout_and_say_what_is_missing(cluster):
+def test_a_timeout_says_what_is_missing(cluster):
     with make(rate_limiter=reprise.MinSize(400)) as replay:
         filled(replay, 150)
         sampler, missing = replay.sampler(), "300 of the 400 items that sampling needs"
-        wait_until_it_says(missing, lambda: sampler.sample(8, timeout=0.3))
+        wait_until_error_says(missing, lambda: sampler.sample(8, timeout=0.3))
         with replay.prefetch(8, timeout=0.3) as batches:
-            wait_until_it_says(missing, lambda: next(batches))
+            wait_until_error_says(missing, lambda: next(batches))
     with make(rate_limiter=reprise.Unlimited()) as replay:
         with pytest.raises(reprise.NothingToDraw):
             replay.sampler().sample(8, timeout=SECONDS)
 
 
-def test_a_wait_without_an_end_says_so_and_is_ended_by_control_c(replay):
+def test_a_wait_without_timeout_warns_and_is_ended_by_an_interrupt(replay):
     class Stop(KeyboardInterrupt):
         pass
 
@@ -261,7 +263,7 @@ def test_a_wait_without_an_end_says_so_and_is_ended_by_control_c(replay):
             raise Stop
 
     sampler = replay.sampler()
-    wait_until_it_says("0 of the 1 items", lambda: sampler.sample(8, timeout=0.3))
+    wait_until_error_says("0 of the 1 items", lambda: sampler.sample(8, timeout=0.3))
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     try:
@@ -286,7 +288,7 @@ def test_a_close_ends_waits_in_every_process(cluster):
             return "closed"
 
     waiting = learn.remote(replay)
-    time.sleep(1.0)  # The call waits by now, or finds the buffer closed: it ends either way.
+    time.sleep(1.0)  # Now the call waits, or will find the buffer closed. It has to end either way.
     replay.close()
     assert ray.get(waiting, timeout=SECONDS) == "closed"
     for call in (replay.writer, replay.sampler, replay.stats):
@@ -328,13 +330,13 @@ def test_another_job_attaches_by_name(cluster):
     def is_gone():
         with pytest.raises((ValueError, reprise.Closed)) as caught:
             reprise.ray.attach("shared")
-        # Ray may still find the name for a moment after it was told to end the actor.
+        # For a moment after Ray was told to end the actor, it may still find the name.
         return "there is no buffer of the name 'shared'" in str(caught.value)
 
     wait_for(is_gone)
 
 
-def test_saves_at_once_have_numbers_of_their_own(tmp_path):
+def test_saves_at_the_same_time_get_different_numbers(tmp_path):
     at_once, numbers = threading.Barrier(4), []
 
     def save(who):
@@ -350,13 +352,14 @@ def test_saves_at_once_have_numbers_of_their_own(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [f"all-{one:020}" for one in range(1, 21)]
 
 
-def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
+def test_a_checkpoint_of_all_shards_is_loaded(cluster, tmp_path):
     with make() as replay:
         filled(replay, 100)
         assert replay.save(tmp_path, attachments={"learner": b"parameters"}) == 1
         append_and_wait(replay, 5, 0, 50)
         assert replay.save(tmp_path, attachments={"learner": b"later"}) == 2
-        # One shard has saved more often, as if a save had ended before its manifest.
+        # Shard 0 has one save more than the manifest names, as if a save had ended before its
+        # manifest.
         append_and_wait(replay, 6, 0, 50)
         ray.get(replay._actors[0].save.remote(str(tmp_path), [0, 0], {}))
     (tmp_path / "all-99999999999999999999.tmp").write_bytes(b"unfinished")
@@ -394,7 +397,7 @@ def test_a_checkpoint_of_all_comes_back(cluster, tmp_path):
         reprise.ray.ReplayBuffer.load(tmp_path / "gone", numbered_schema(), 10_000, shards=2)
 
 
-def test_saves_that_fail_cost_nothing_that_a_manifest_names(cluster, tmp_path, monkeypatch):
+def test_failed_saves_keep_the_checkpoints_that_manifests_name(cluster, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no space for it")
 
@@ -438,7 +441,7 @@ def test_simulators_run_in_the_shards(cluster):
         assert np.array_equal(batch["writer"], batch.item_keys["shard"])
 
 
-def test_simulators_leave_a_shard_its_other_calls(cluster):
+def test_simulators_in_a_shard_do_not_block_its_other_calls(cluster):
     def wait(local, shard):
         while not local.closed:
             time.sleep(0.05)
@@ -450,7 +453,7 @@ def test_simulators_leave_a_shard_its_other_calls(cluster):
         assert len(replay) == 100
 
 
-def test_shards_are_where_placement_says(cluster):
+def test_placement_decides_the_nodes_of_the_shards(cluster):
     def where(local, shard):
         return ray.get_runtime_context().get_node_id()
 

@@ -1,5 +1,5 @@
-"""reprise.ray: what is done once, counted and remembered when a shard or the coordinator comes
-back."""
+"""A shard or the coordinator of reprise.ray comes back: what is done only once, counted and
+remembered then."""
 
 import contextlib
 import os
@@ -79,10 +79,10 @@ def losses(replay):
     return [stats[name] for name in ("lost_shards", "restarts", "lost_steps")]
 
 
-def test_a_coordinator_that_is_killed_is_told_the_losses_before(cluster):
+def test_a_restarted_coordinator_learns_of_the_losses_before_its_restart(cluster):
     with make() as replay:
         filled(replay, 100)
-        assert len(replay) == 200  # The answers tell the client what the shards committed.
+        assert len(replay) == 200  # By the answers the client knows what the shards have committed.
         kill_shard(replay, 0)
         wait_for(lambda: losses(replay) == [1, 1, 100])
         replay._process.membership.count("lost_in_flight_steps", 7)
@@ -102,7 +102,7 @@ def test_a_shard_that_is_down_while_the_coordinator_dies_is_counted(cluster):
 
 
 class RecordingActor:
-    """Takes the place of an actor and records its calls."""
+    """Stands in for an actor, and records the arguments of its calls."""
 
     def __init__(self):
         self.calls = []
@@ -114,7 +114,7 @@ class RecordingActor:
         self.calls.append(arguments)
 
 
-def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monkeypatch):
+def test_a_request_sent_while_its_shard_was_taken_out_is_given_up(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     membership = reprise.ray._membership.Membership(
         spec(), RecordingActor(), [RecordingActor()], [5]
@@ -128,8 +128,8 @@ def test_a_request_that_was_sent_while_its_shard_was_taken_out_is_forgotten(monk
     assert not session.unanswered_shards()
 
 
-def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_new(monkeypatch):
-    """Reports are repeated from time to time."""
+def test_processes_repeat_their_reports_for_a_new_coordinator(monkeypatch):
+    """A process repeats its report from time to time, even if nothing has changed."""
     coordinator = RecordingActor()
     reports = coordinator.calls
     monkeypatch.setattr(reprise.ray._membership, "REPEAT_SECONDS", 0.1)
@@ -138,8 +138,8 @@ def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_n
     membership = reprise.ray._membership.Membership(spec(), coordinator, [None], [5])
     try:
         time.sleep(0.5)
-        assert not reports  # Most processes have nothing to tell.
-        # Keeps the upkeep thread from probing the shard.
+        assert not reports  # A process without losses and counts makes no reports.
+        # Keeps the upkeep thread from probing the shard, which does not exist.
         membership.remotes[0].probed_at = time.monotonic() + SECONDS
         membership.remotes[0].alive = False
         membership.losses[0, 5] = 30
@@ -149,7 +149,7 @@ def test_other_processes_tell_a_new_coordinator_their_counts_though_nothing_is_n
         membership.end()
 
 
-def test_the_losses_that_clients_tell_are_counted_once_each():
+def test_each_loss_that_clients_report_is_counted_once():
     coordinator = Coordinator(spec(2))
     for _ in range(2):
         for client in "ab":
@@ -160,12 +160,13 @@ def test_the_losses_that_clients_tell_are_counted_once_each():
     coordinator.heartbeat(0, 13, 25, 20, 25, None, Counts())
     coordinator.heartbeat(1, 7, 5, 0, 5, None, Counts())  # The shard was only slow.
     assert coordinator.starting_state(0)["last_incarnation"] == 13
-    # 40 - 0 of incarnation 11, because nobody knows what 12 loaded, and 30 - 20 of incarnation 12.
+    # Lost steps: 40 of incarnation 11, as nobody knows what its successor 12 had loaded, and 30 -
+    # 20 of incarnation 12, as 13 has loaded 20.
     assert coordinator.stats()["lost_steps"] == 50
     assert [coordinator.stats()[name] for name in ("lost_shards", "restarts")] == [3, 2]
 
 
-def test_the_last_report_of_a_shard_that_is_gone_gives_the_limiter_items_for_seconds(monkeypatch):
+def test_items_of_a_lost_shard_that_reports_late_count_for_seconds_only(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(_coordinator, "time", SimpleNamespace(monotonic=lambda: now[0]))
     limiter = reprise.SampleToInsertRatio(1.0, 100, 500.0)
@@ -179,10 +180,10 @@ def test_the_last_report_of_a_shard_that_is_gone_gives_the_limiter_items_for_sec
     assert coordinator.insert(0, 1, "writer", [200], 200, Counts())[0] == 1
     coordinator.report("client", {}, Counts(), [(0, 1, 200)])
     assert not draws()
-    report()  # This report was under way when the shard ended.
+    report()  # As if this report had been under way when the shard ended.
     assert draws()
     now[0] += _coordinator.EMPTY_SECONDS + 0.1
-    assert draws()  # Nobody has reported since, so perhaps the coordinator itself stood still.
+    assert draws()  # No shard has reported since, so the coordinator itself may have stood still.
     other_reports()
     assert not draws()
     report()  # The shard was only slow.
@@ -205,7 +206,7 @@ def test_a_shard_reports_on_after_a_report_that_failed(caplog):
     assert len(reports) == 2 and "by chance" in caplog.text
 
 
-def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
+def test_shards_keep_the_saves_that_the_oldest_kept_manifest_names(tmp_path):
     for shards in ([1, 9], [5, 2], [7, 3]):
         _checkpoint.write(str(tmp_path), _checkpoint.Manifest(shards, {}), {}, keep=9)
     assert _checkpoint.oldest_named(str(tmp_path), 2, keep=1) == [7, 3]
@@ -214,7 +215,7 @@ def test_shards_keep_what_the_oldest_of_the_kept_manifests_names(tmp_path):
     assert _checkpoint.oldest_named(str(tmp_path), 3, keep=3) == [0, 0, 0]
 
 
-def test_numbers_of_shards_are_added_unless_the_largest_holds_for_all():
+def test_stats_of_shards_are_summed_or_their_maximum_is_taken():
     shards = [
         {
             "items": 3,
@@ -248,24 +249,25 @@ def test_a_shipment_that_comes_twice_takes_its_room_once(cluster):
         assert replay.stats()["committed_steps"] == 20
 
 
-def test_an_episode_whose_wait_timed_out_is_not_appended_twice_by_the_same_call(cluster):
+def test_append_episode_repeated_after_a_timeout_appends_the_episode_once(cluster):
     with make(rate_limiter=LIMITER) as replay:
         writer, sampler = replay.writer(timeout=0.2), replay.sampler()
         taken = append_until_no_room(writer)
         numbers = np.arange(80)
         episode = {"at": np.arange(81), "writer": numbers, "step": numbers}
-        episode["reward"] = memoryview(numbers)  # It cannot be pickled, and need not be.
+        episode["reward"] = memoryview(numbers)  # A memoryview cannot be pickled, and need not be.
         refuses(TimeoutError, "flush: timed out", replay.append_episode, **episode, timeout=0.1)
 
         def draws_until_there(call):
+            """Returns whether the call succeeded. If it timed out, draws a batch, to make room."""
             with contextlib.suppress(TimeoutError):
                 call()
                 return True
-            with contextlib.suppress(TimeoutError):  # In the end the ratio may admit no batch.
+            with contextlib.suppress(TimeoutError):  # Near the end the ratio may allow no batch.
                 check(sampler.sample(200, timeout=0.1))
             return False
 
-        for _ in range(2):  # The second episode is another one, although it is equal.
+        for _ in range(2):  # The second episode, though equal, is appended as well.
             wait_for(
                 lambda: draws_until_there(lambda: replay.append_episode(**episode, timeout=0.1))
             )
@@ -273,7 +275,7 @@ def test_an_episode_whose_wait_timed_out_is_not_appended_twice_by_the_same_call(
         assert replay.stats()["committed_steps"] == taken + 160
 
 
-def test_what_a_shard_saved_and_did_not_acknowledge_is_not_there_twice(cluster, tmp_path):
+def test_steps_saved_but_not_acknowledged_are_not_appended_again(cluster, tmp_path):
     with make(shards=1, answer_timeout=SECONDS) as replay:
         append_and_wait(replay, 0, 0, 50)
         delay_answers(replay._actors[0], "append", 3600.0, 9)

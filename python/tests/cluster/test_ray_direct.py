@@ -1,4 +1,4 @@
-"""reprise.ray: exchanges over connections to shards of the same node."""
+"""Calls of reprise.ray over direct connections to shards on the same node."""
 
 import dataclasses
 import os
@@ -36,12 +36,13 @@ def no_calls_of_ray(shard):
     shard._replay_shard = None
 
 
-def in_shards(replay, what):
+def in_shards(replay, function):
+    """Runs a function in the process of each shard."""
     for actor in replay._actors:
-        ray.get(actor.__ray_call__.remote(what), timeout=SECONDS)
+        ray.get(actor.__ray_call__.remote(function), timeout=SECONDS)
 
 
-def test_shards_of_this_node_are_asked_and_get_steps_over_connections(cluster):
+def test_calls_to_shards_of_this_node_go_over_connections(cluster):
     with make(answer_timeout=SECONDS) as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))
@@ -117,8 +118,8 @@ def test_a_connection_that_breaks_loses_nothing(cluster, when):
         assert stats["committed_steps"] == 600 + (100 if when == "idle" else 150)
 
 
-def test_a_connection_that_breaks_is_no_attempt(monkeypatch):
-    class Breaks:
+def test_a_broken_connection_does_not_count_as_an_attempt(monkeypatch):
+    class BreakingConnection:
         closed = False
         wait = staticmethod(lambda connections, seconds: None)
 
@@ -128,8 +129,8 @@ def test_a_connection_that_breaks_is_no_attempt(monkeypatch):
         def take(self):
             return []
 
-    monkeypatch.setattr(_calls, "connect_to", lambda address: Breaks())
-    monkeypatch.setattr(_calls, "reprise", SimpleNamespace(ShardConnection=Breaks))
+    monkeypatch.setattr(_calls, "connect_to", lambda address: BreakingConnection())
+    monkeypatch.setattr(_calls, "reprise", SimpleNamespace(ShardConnection=BreakingConnection))
     described = SimpleNamespace(address=lambda shard, incarnation: "", answer_timeout=0.0)
     membership = SimpleNamespace(spec=described, count=lambda name: None)
     remote = SimpleNamespace(index=0, info=SimpleNamespace(incarnation=1))
@@ -146,9 +147,10 @@ def test_a_connection_that_breaks_is_no_attempt(monkeypatch):
     assert len(by_ray) == _calls.ATTEMPTS
 
 
-def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, monkeypatch):
-    """The call over the connection lies in its socket when the call of Ray comes."""
-    monkeypatch.setattr(_calls, "ATTEMPTS", 1000)  # So the stopped shard does not count as lost.
+def test_a_call_repeated_by_ray_to_a_stopped_shard_is_done_once(cluster, monkeypatch):
+    """When the repeated call comes by Ray, the first one still lies unread in the connection's
+    socket."""
+    monkeypatch.setattr(_calls, "ATTEMPTS", 1000)  # The stopped shard must not count as lost.
     with make(shards=1, answer_timeout=2.0) as replay:
         append_and_wait(replay, 0, 0, 100)
         sampler = replay.sampler()
@@ -171,7 +173,7 @@ def test_what_a_stopped_shard_is_asked_for_again_by_ray_is_done_once(cluster, mo
         assert stats["committed_steps"] == 200 and stats["applied_updates"] == 64
 
 
-def test_a_shard_that_came_back_has_a_connection_again(cluster):
+def test_a_restarted_shard_gets_a_new_connection(cluster):
     with make() as replay:
         sampler = filled(replay).sampler()
         check(sampler.sample(64, timeout=SECONDS))

@@ -1,4 +1,4 @@
-"""examples/ray: what it does when an actor dies."""
+"""The program in examples/ray, when one of its actors dies."""
 
 import os
 import signal
@@ -57,7 +57,9 @@ class Ends(Dies.__ray_metadata__.modified_class):
         (Ends, "an actor ended before the buffer was closed"),
     ],
 )
-def test_why_an_actor_died_is_said_at_once(cluster, monkeypatch, tmp_path, actor, says):
+def test_the_program_ends_with_the_error_of_an_actor_that_died(
+    cluster, monkeypatch, tmp_path, actor, says
+):
     class Anywhere:
         @staticmethod
         def options(resources):

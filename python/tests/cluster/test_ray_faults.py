@@ -1,4 +1,4 @@
-"""reprise.ray: what is lost, and what is not, when something fails at a random moment.
+"""Faults of reprise.ray at random moments: what is lost then, and what must not be.
 
 REPRISE_TEST_SCALE=12 repeats every fault 12 times as often.
 """
@@ -81,8 +81,8 @@ def actor(replay, who, **options):
 
 
 class LearnerThread:
-    """Draws and updates in a thread. `end` returns how often, and raises the thread's error. Each
-    item's priority is a function of its contents, so that wrong priorities are found."""
+    """Draws and updates in a thread. `end` returns the number of batches, and raises the thread's
+    error. An item's priority is a function of its contents, so that a wrong priority is found."""
 
     def __init__(self, replay):
         self.replay, self.batches, self.failure = replay, 0, None
@@ -111,24 +111,25 @@ class LearnerThread:
 
 
 def priority_of(batch):
+    """The priority of each item: from 1 to 4, and the number of its writer."""
     return 1.0 + batch["step"] % 4 + batch["writer"]
 
 
 def check_priorities(replay):
-    """Updates all items, and checks that probabilities are in proportion to priorities."""
+    """Updates items until every item drawn has a probability in proportion to its priority."""
     sampler = replay.sampler(seed=2)
     wait_for(lambda: all_alive(replay))
     for _ in range(2000):  # Updates nearly every item.
         batch = sampler.sample(512, draws="independent", timeout=SECONDS)
         replay.update_priorities(batch.item_keys, priority_of(batch)).wait(SECONDS)
-        per = batch.probabilities / priority_of(batch)
-        if np.allclose(per, per[0], rtol=1e-6):
+        ratios = batch.probabilities / priority_of(batch)
+        if np.allclose(ratios, ratios[0], rtol=1e-6):
             return
     raise AssertionError("priorities are not those that were set")
 
 
 def check_all_steps_accounted(replay, done):
-    """Each step that a writer took is in a shard, or counted as lost."""
+    """Checks that each of the `done` steps is in a shard, or counted as lost."""
     wait_until_accounted(replay, done)
     stats = replay.stats()
     assert stats["committed_steps"] <= done
@@ -147,9 +148,7 @@ def wait_until_accounted(replay, done):
     wait_for(known)  # Processes report their counts only from time to time.
 
 
-def test_a_shard_that_is_killed_is_left_out_counted_and_comes_back(
-    cluster, tmp_path, moment, caplog
-):
+def test_a_killed_shard_is_counted_as_lost_and_comes_back(cluster, tmp_path, moment, caplog):
     with make(100_000) as replay, caplog.at_level(logging.WARNING, logger="reprise.ray"):
         actors = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.02) for one in actors]
@@ -181,7 +180,7 @@ def wait_in_shard(local, shard, where):
     wait_for((where / f"end-{shard}").exists, 10 * SECONDS)
 
 
-def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster, tmp_path):
+def test_an_error_read_after_the_restart_is_not_counted_as_a_second_loss(cluster, tmp_path):
     with make() as replay:
         call = threading.Thread(
             target=replay._call_all,
@@ -200,7 +199,7 @@ def test_an_error_that_is_read_after_the_shard_is_back_is_no_second_loss(cluster
         assert stats["lost_shards"] == stats["restarts"] == 1
 
 
-def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_successor(cluster):
+def test_a_loss_seen_late_is_not_counted_for_the_restarted_shard(cluster):
     @ray.remote(num_cpus=0)
     class Late:
         def __init__(self, replay):
@@ -224,7 +223,7 @@ def test_a_loss_that_is_seen_late_without_an_answer_before_is_no_loss_of_the_suc
         assert stats["lost_shards"] == stats["restarts"] == 1
 
 
-def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
+def test_late_reports_of_a_lost_shard_do_not_change_its_successor():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
     coordinator = local_coordinator(limiter)
     coordinator.started(0, 2, 0, "")
@@ -241,14 +240,14 @@ def test_news_of_a_lost_shard_that_come_late_say_nothing_of_its_successor():
         tell()
         assert coordinator.starting_state(0)["last_incarnation"] == 2
         assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
-        assert coordinator.credit("a", [1]) == 0  # More than min_size items: the ratio counts.
+        assert coordinator.credit("a", [1]) == 0  # With 20 items, above min_size, the ratio holds.
         assert coordinator.incarnations() == [2]
     assert coordinator.stats()["lost_shards"] == coordinator.stats()["restarts"] == 1
     coordinator.report("a", {}, Counts(), [(0, 2, 20)])
     assert coordinator.credit("a", [1]) > 0
 
 
-def test_samples_that_are_taken_back_may_be_admitted_again():
+def test_samples_that_were_undone_may_be_admitted_again():
     limiter = reprise.SampleToInsertRatio(samples_per_insert=1.0, min_size=10, error_buffer=10.0)
     coordinator = local_coordinator(limiter)
     coordinator.insert(0, 1, "a", [1] * 20, 20, Counts())
@@ -287,7 +286,7 @@ def test_a_writer_that_is_killed_holds_nobody_up(cluster, moment):
             check(batch)
             return int(batch["step"][batch["writer"] == 1].max(initial=0))
 
-        wait_for(lambda: done > newest() >= had)  # A step from after the kill.
+        wait_for(lambda: done > newest() >= had)  # Draws a step from after the kill.
         assert replay.stats()["lost_shards"] == 0
 
 
@@ -323,10 +322,10 @@ def test_a_learner_that_is_killed_leaves_the_buffer_to_the_next_one(cluster, mom
 
 @pytest.mark.parametrize("repetition", range(scaled_count(1)))
 @pytest.mark.parametrize("place", ["anywhere", "on a node like it"])
-def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
+def test_a_shard_of_a_lost_node_comes_back_once_there_is_a_node_for_it(
     cluster, tmp_path, repetition, place
 ):
-    """A writer is lost with the node. The shard comes back from its checkpoint."""
+    """A writer is lost with the node. The shard comes back from its checkpoint, on another node."""
     node = add_node(cluster, 0)
     waits = place == "on a node like it"
     where = {"resources": {"a0": 1}} if waits else {"scheduling_strategy": on(node.node_id, True)}
@@ -370,9 +369,7 @@ def test_a_node_that_is_lost_takes_its_shard_until_that_has_a_place(
 
 @pytest.mark.parametrize("call", ["exchange", "append"])
 @pytest.mark.parametrize("seconds", [5.5, 12.0], ids=["late", "lost"])
-def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twice(
-    cluster, call, seconds
-):
+def test_a_request_repeated_for_a_late_answer_is_done_once(cluster, call, seconds):
     with make(100_000, answer_timeout=5.0) as replay:
         append_and_wait(replay, 0, 0, 100)
         sampler = replay.sampler()
@@ -387,13 +384,13 @@ def test_an_answer_that_does_not_come_is_asked_for_again_and_nothing_is_done_twi
             assert replay.stats()["applied_updates"] == before + 64
         time.sleep(1.0)
         stats = replay.stats()
-        # A process that was stopped may find the late answer when it continues.
+        # If this process itself was stopped for a while, it may find the late answer in time.
         assert stats["asked_again"] >= (1 if seconds > 10.0 else 0)
         assert stats["committed_steps"] == 100 * (1 + scaled_count(1))
         assert stats["lost_shards"] == 0
 
 
-def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
+def test_a_silent_shard_is_left_out_of_draws(cluster):
     with make(100_000, answer_timeout=1.0) as replay:
         for who in range(2):
             append_and_wait(replay, who, 0, 100)
@@ -407,7 +404,7 @@ def test_a_shard_that_answers_nothing_is_taken_out_in_time(cluster):
             sampler.sample(64, timeout=0.3)
 
 
-def test_a_checkpoint_directory_that_is_gone_costs_only_what_was_in_it(cluster, tmp_path):
+def test_a_shard_without_its_checkpoint_directory_comes_back_empty(cluster, tmp_path):
     with make(100_000) as replay:
         for who in range(2):
             append_and_wait(replay, who, 0, 100)
@@ -443,7 +440,8 @@ def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(
         later = after.item_keys[after["writer"] == 1]
         kill_shard(replay, 0)
         wait_for(lambda: replay.stats()["restarts"] == 1 and all_alive(replay))
-        append_and_wait(replay, 2, 0, 50)  # These may take the rows in which writer 1's steps were.
+        # These steps may take the rows that writer 1's steps had.
+        append_and_wait(replay, 2, 0, 50)
         check(sampler.sample(64, timeout=SECONDS))
         stale = replay.stats()["stale_updates"]
         replay.update_priorities(later, np.full(len(later), 100.0)).wait(SECONDS)
@@ -458,7 +456,7 @@ def test_keys_from_before_a_restart_are_valid_if_the_checkpoint_had_their_items(
         assert np.allclose(batch.probabilities[raised], 3 * ones[0], rtol=1e-6)
 
 
-def test_a_shard_that_is_loaded_has_its_steps_in_a_file_again(cluster, tmp_path):
+def test_a_loaded_shard_has_its_rows_in_a_file_again(cluster, tmp_path):
     (tmp_path / "files").mkdir()
     options = {"storage": str(tmp_path / "files"), "shards": 1}
     has_file = lambda replay: len(replay) == 50 and replay.stats()["file_bytes"] > 0
@@ -474,7 +472,7 @@ def test_a_shard_that_is_loaded_has_its_steps_in_a_file_again(cluster, tmp_path)
         assert has_file(again)
 
 
-def test_a_shard_that_dies_at_the_bound_of_the_ratio_stops_nobody(cluster, moment):
+def test_a_shard_killed_at_the_bound_of_the_ratio_stops_no_learner(cluster, moment):
     limiter = reprise.SampleToInsertRatio(samples_per_insert=2.0, min_size=100, error_buffer=200.0)
     with make(100_000, rate_limiter=limiter) as replay:
         writes = actor(replay, 0), actor(replay, 1)

@@ -1,4 +1,4 @@
-"""reprise.ray: object stores that others have filled."""
+"""reprise.ray while other programs have filled Ray's object store."""
 
 import random
 import threading
@@ -16,7 +16,8 @@ BYTES = 1 << 20  # The size of an observation.
 
 @pytest.fixture(scope="module", params=[True, False], ids=["spills", "does not spill"])
 def cluster(request):
-    """A cluster that spills objects to a disk to make room in the store, or that must not."""
+    """A cluster whose store makes room by writing objects to a disk ("spills"), or that must not do
+    so."""
     never = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 0.0}
     with started(_system_config={} if request.param else never) as made:
         made.spills = request.param
@@ -27,7 +28,7 @@ FULL = (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError)
 
 
 def fill(most):
-    """Fills the object store, up to this many bytes."""
+    """Fills the object store with up to `most` bytes; returns the references that hold them."""
     held = []
     for piece in (8 << 20, 1 << 20):
         try:
@@ -47,7 +48,7 @@ def append(writer, first, last):
 
 
 def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
-    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # Answers then go through the store.
+    monkeypatch.setenv("REPRISE_RAY_DIRECT", "0")  # Without connections answers use the store.
     schema = reprise.Schema().observation("at", np.uint8, (BYTES,)).reward()
     with make(512, schema, selectors=reprise.Uniform(), answer_timeout=SECONDS) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(2)]
@@ -77,7 +78,8 @@ def test_draws_and_appends_wait_until_there_is_room(cluster, monkeypatch):
                 append(writer, first, first + 5)
 
             def was_full():
-                held.extend(fill(STORE_BYTES))  # Answers that were read have made room.
+                # Again, because answers that were read have made room.
+                held.extend(fill(STORE_BYTES))
                 return replay.stats()["full_object_store"] or failures
 
             if not cluster.spills:

@@ -1,4 +1,4 @@
-"""reprise.ray: minutes of use, in which no process and no object store grows.
+"""reprise.ray in use for minutes: no process and no object store may grow.
 
 Only REPRISE_RAY_SOAK_MINUTES=10 runs it.
 """
@@ -19,8 +19,8 @@ MINUTES = float(os.environ.get("REPRISE_RAY_SOAK_MINUTES", "0"))
 
 
 def processes():
-    """Names and resident bytes of this process and its descendants, which include the cluster's
-    processes."""
+    """Returns the names and resident bytes of this process and of its descendants, among them the
+    cluster's processes."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -50,7 +50,7 @@ def append_episode(replay, who):
 def test_memory_stays_as_it_is(tmp_path):
     import faulthandler
 
-    faulthandler.cancel_dump_traceback_later()  # This test is longer than the limit of a hang.
+    faulthandler.cancel_dump_traceback_later()  # This test takes longer than pytest's limit.
     with started() as _, make(20_000) as replay:
         writes = [actor(replay, who) for who in range(2)]
         running = [one.run.remote(0.002) for one in writes]
@@ -75,7 +75,8 @@ def test_memory_stays_as_it_is(tmp_path):
                 )
         ray.get([one.end.remote() for one in writes])
         ray.get(running, timeout=SECONDS)
-        # Compares the middle with the end: by the middle each shard was full and evicted steps.
+        # Compares the middle of the time with its end. By the middle each shard was full and
+        # evicted steps.
         middle, last = sizes[len(sizes) // 2], sizes[-1]
         grown = []
         for pid in middle.keys() & last.keys():

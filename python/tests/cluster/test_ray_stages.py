@@ -35,7 +35,7 @@ def test_returns_are_those_of_the_call(cluster, stage):
         refuses(ValueError, "n_step is 4; allowed: 1 to that", sampler.sample, 32, n_step=4)
 
 
-def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by(cluster):
+def test_a_samplers_updates_and_prefetched_batches_use_its_own_selector(cluster):
     selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
     with make(selectors=selectors) as replay:
         sampler = filled(replay, 40).sampler(selector=1)
@@ -50,7 +50,8 @@ def test_priorities_come_back_from_a_device(replay, stage, monkeypatch):
     from testing.late_device import LateCopyDevice, use_device
 
     device = use_device(LateCopyDevice(), monkeypatch)
-    # With a thread the loader passes the device's allocator on; otherwise the source must have it.
+    # With a thread the loader passes the device's allocator to the source. Without one, the source
+    # has to have it.
     source = replay.sampler(allocator=None if stage == "loader" else device.allocator)
     check_priorities_come_back(stage, source, 32, step)
     assert device.sent > 20
@@ -73,18 +74,18 @@ def test_a_loader_gives_tensors_of_a_cluster(replay, thread):
             refuses(ValueError, says, batches.update_priorities, keys, batch["step"])
         batches.flush()
         assert replay.stats()["applied_updates"] == 32
-        assert batches.updates == (0, 0)  # A cluster counts updates itself.
+        assert batches.updates == (0, 0)  # The shards count the updates, not the loader.
 
 
 @pytest.mark.parametrize("limiter", [reprise.MinSize(1), reprise.Unlimited()])
-def test_each_call_may_have_a_timeout_of_its_own_and_waits_for_items(cluster, limiter):
+def test_a_prefetchers_call_may_have_a_timeout_of_its_own(cluster, limiter):
     with make(rate_limiter=limiter) as replay, replay.prefetch(32, timeout=0.001) as batches:
         refuses(TimeoutError, "Prefetcher.__next__: timed out", next, batches)
         with running(lambda: filled(replay, 40)):
             check(batches.get(timeout=SECONDS))
 
 
-def test_a_closed_buffer_ends_every_stage_and_a_closed_one_says_so(cluster):
+def test_closing_the_buffer_ends_every_stage(cluster):
     pytest.importorskip("torch")
     from reprise.torch import loader
 
@@ -100,7 +101,7 @@ def test_a_closed_buffer_ends_every_stage_and_a_closed_one_says_so(cluster):
         refuses(reprise.Closed, "the prefetcher is closed", call)
 
 
-def test_a_prefetcher_that_is_dropped_ends_its_thread(replay):
+def test_a_destroyed_prefetcher_ends_its_thread(replay):
     batches = replay.prefetch(64, timeout=SECONDS)
     for batch in batches:
         check(batch)

@@ -1,4 +1,4 @@
-"""reprise.ray: who waits longest for the rate limiter is let in first."""
+"""The rate limiter of reprise.ray serves the process that has waited longest first."""
 
 import time
 
@@ -34,6 +34,7 @@ def sample(coordinator, who, n):
 
 
 def coordinator_without_room():
+    """A coordinator whose limiter refuses inserts; "first" waits for room."""
     coordinator = local_coordinator(LIMITER, 100_000)
     while insert(coordinator, "first", 20):
         pass
@@ -41,6 +42,7 @@ def coordinator_without_room():
 
 
 def coordinator_without_samples():
+    """A coordinator whose limiter refuses samples, and for which nobody waits."""
     coordinator = local_coordinator(ONE_EACH, 100_000)
     assert insert(coordinator, "writer", 100)
     while sample(coordinator, "first", 32):
@@ -55,22 +57,23 @@ def test_processes_get_room_by_turns_however_often_they_ask(monkeypatch):
     coordinator._waiting_inserts.remove("first")
     counts = dict.fromkeys("abc", 0)
     for _ in range(300):
-        assert sample(coordinator, "learner", 80)  # Makes room for one shipment.
-        # `a` asks all the time, `b` now and then; `c` asks first whether there would be room.
+        assert sample(coordinator, "learner", 80)  # Makes room for one shipment of 20 steps.
+        # "a" asks four times a round and "b" once. "c" asks whether there is room before it
+        # inserts.
         for who in "aaabaac":
             if who == "c" and not coordinator.credit("c", [20]):
                 continue
             counts[who] += coordinator.insert(0, 1, who, [20, 20], 1000, Counts())[0]
-    assert sum(counts.values()) >= 295
+    assert sum(counts.values()) >= 295  # Nearly every one of the 300 shipments' room was used.
     assert max(counts.values()) - min(counts.values()) <= 2, counts
 
 
-def test_who_asks_no_more_for_room_holds_nobody(monkeypatch):
+def test_a_process_that_stops_asking_for_room_holds_up_no_other(monkeypatch):
     coordinator = coordinator_without_room()
     assert not insert(coordinator, "gone", 20)
     assert not insert(coordinator, "here", 20)
     assert sample(coordinator, "learner", 80)
-    assert not insert(coordinator, "here", 20)  # "gone" waits longer.
+    assert not insert(coordinator, "here", 20)  # "gone" has waited longer.
     monkeypatch.setattr(_coordinator, "SILENT_SECONDS", 0.0)
     wait_for(lambda: insert(coordinator, "here", 20))
 
@@ -88,7 +91,7 @@ def test_samplers_are_let_in_by_turns_however_often_they_ask(monkeypatch):
     assert max(counts.values()) - min(counts.values()) <= 2, counts
 
 
-def test_a_sampler_passes_who_waits_where_there_is_enough_for_both():
+def test_a_sampler_may_pass_one_that_waits_if_there_is_enough_for_both():
     coordinator = coordinator_without_samples()
     assert not sample(coordinator, "large", 256)
     assert insert(coordinator, "writer", 256) and not sample(coordinator, "small", 32)
@@ -97,7 +100,7 @@ def test_a_sampler_passes_who_waits_where_there_is_enough_for_both():
 
 
 @pytest.mark.parametrize("how", ["leaves", "is silent"])
-def test_a_sampler_that_asks_no_more_holds_nobody(monkeypatch, how):
+def test_a_sampler_that_stops_asking_holds_up_no_other(monkeypatch, how):
     coordinator = coordinator_without_samples()
     assert not sample(coordinator, "gone", 256)
     assert insert(coordinator, "writer", 64) and not sample(coordinator, "here", 32)
@@ -108,14 +111,14 @@ def test_a_sampler_that_asks_no_more_holds_nobody(monkeypatch, how):
     wait_for(lambda: sample(coordinator, "here", 32))
 
 
-def test_a_batch_that_never_could_be_is_refused_whoever_waits():
+def test_a_batch_that_the_limiter_can_never_allow_is_refused_at_once():
     coordinator = coordinator_without_samples()
     assert not sample(coordinator, "waits", 256)
     refuses(ValueError, "batch size is 5000", sample, coordinator, "wrong", 5000)
     assert insert(coordinator, "writer", 256) and sample(coordinator, "waits", 256)
 
 
-def test_a_call_that_is_undone_leaves_its_turn(monkeypatch):
+def test_a_call_that_is_undone_gives_up_its_turn(monkeypatch):
     monkeypatch.setattr(_coordinator, "SILENT_SECONDS", SECONDS)
     coordinator = coordinator_without_samples()
     coordinator.undo_admitted(coordinator.sample("gone", 256, Counts()), "gone", 256)
@@ -147,8 +150,8 @@ def learn(replay, n, counts):
 
 
 def test_a_large_batch_is_not_starved_by_small_ones_of_another_process(cluster):
-    """The writer appends a few steps at a time, so that there never is room for a large batch while
-    the small ones take it all."""
+    """The writer appends a few steps at a time. If small batches took each step's samples at once,
+    there would never be enough for a large batch."""
     with make(100_000, rate_limiter=LIMITER) as replay:
         writer, steps = replay.writer(timeout=SECONDS), 0
         counts = ray.remote(BatchCounts).options(num_cpus=0).remote()
@@ -169,21 +172,22 @@ def waiting_samplers(coordinator):
     return list(coordinator._waiting_draws._waiting)
 
 
-def test_calls_and_prefetchers_that_end_or_have_what_they_want_give_up_their_turns(cluster):
+def test_calls_and_prefetchers_give_up_their_turns_when_they_end_or_are_served(cluster):
     with make(rate_limiter=ONE_EACH) as replay:
         waiting = lambda: ray.get(replay._coordinator.__ray_call__.remote(waiting_samplers))
         append_and_wait(replay, 0, 0, 100)
         sampler = replay.sampler()
         check(sampler.sample(512, timeout=SECONDS))
 
-        def says_why():  # It may also time out before the coordinator has answered.
+        def says_why():  # The call may also time out before the coordinator has answered.
             with pytest.raises(TimeoutError) as caught:
                 sampler.sample(256, timeout=0.05)
             return "ahead of the ratio" in str(caught.value)
 
         wait_for(says_why)
         wait_for(lambda: not waiting())
-        # Three batches of four places, of which two are asked for at a time.
+        # Three of four batches are drawn ahead: the prefetcher asks for two at a time, and the
+        # ratio allows no more.
         with replay.prefetch(32, depth=4) as prefetcher:
             wait_for(lambda: len(prefetcher._ready) == 3)
             wait_for(lambda: not waiting())

@@ -1,4 +1,4 @@
-"""reprise.ray: writers that a shard or the rate limiter refuses."""
+"""Writers of reprise.ray that a shard or the rate limiter refuses."""
 
 import contextlib
 import os
@@ -24,14 +24,14 @@ LIMITER = reprise.SampleToInsertRatio(samples_per_insert=4.0, min_size=100, erro
 
 
 def calls_of(replay):
-    """A list to which all later calls of the shipper add their shipments."""
+    """Returns a list to which all later calls of the shipper add their shipments."""
     shipper, calls = replay._process.shipper, []
     ask = shipper._ask
     shipper._ask = lambda request: (calls.append(request.shipments), ask(request))[1]
     return calls
 
 
-def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster):
+def test_a_writer_beyond_max_writers_is_refused_without_effect_on_others(cluster):
     with make(shards=1, max_writers=2, answer_timeout=5.0) as replay:
         writers = [replay.writer() for _ in range(3)]
         for who in (0, 1):
@@ -43,7 +43,8 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
         refuses(TimeoutError, "50 steps are here, .*max_writers is 2", writers[2].flush, 0.1)
         with pytest.raises(RuntimeError, match="max_writers is 2, and that many writers are alive"):
             writers[2].flush(SECONDS)
-        # Refused shipments are sent again after pauses that double up to a second.
+        # A refused shipment is sent again after pauses that double up to a second, so some ten
+        # times at first and then once a second.
         assert 1 < len([one for one in calls if one]) < 10 + time.monotonic() - began
         for who in (0, 1):
             append(writers[who], who, 50, 100)
@@ -62,13 +63,13 @@ def test_a_writer_beyond_max_writers_is_refused_and_no_other_one_notices(cluster
 
         wait_for(there)
         assert replay.stats()["committed_steps"] == 250
-        # The steps of a writer that ends without a place are counted as lost.
+        # The steps of a writer that is closed while it is refused are counted as lost.
         refuses(RuntimeError, "max_writers is 2", append_and_wait, replay, 3, 0, 50)
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] == 50)
         assert replay.stats()["committed_steps"] == 250
 
 
-def test_the_places_of_a_process_that_was_killed_are_free_in_time(cluster):
+def test_writers_of_a_killed_process_make_place_for_others(cluster):
     @ray.remote(num_cpus=0)
     class Act:
         def begin(self, replay):
@@ -98,7 +99,7 @@ def test_a_process_that_appends_nothing_keeps_its_places(cluster):
         def act(handle):
             append_and_wait(handle, 1, 0, 50)
 
-        # The other writer asks for twice as long as a silent process would keep its place.
+        # The other writer asks for twice the time after which a silent process loses its places.
         refuses(RuntimeError, "max_writers is 1", ray.get, act.remote(replay), timeout=SECONDS)
         append(kept, 0, 50, 100)
         kept.flush(SECONDS)
@@ -127,9 +128,9 @@ def test_a_task_that_appended_an_episode_keeps_no_place(cluster):
         wait_for(lambda: replay.stats()["writers"] == 0)
 
 
-def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(cluster):
-    """Such writers give up their places in the other shard when their own shard is back, and wait
-    if the other shard has no places left."""
+def test_writers_of_a_lost_shard_use_another_shard_until_theirs_is_back(cluster):
+    """They give up their places in the other shard when their own shard is back, and wait if the
+    other shard has no places left."""
     with make(max_writers=2, answer_timeout=4.0) as replay:
         writers = [replay.writer(timeout=SECONDS) for _ in range(4)]
         for who, writer in enumerate(writers):
@@ -155,7 +156,7 @@ def test_writers_of_a_lost_shard_are_guests_of_another_one_while_it_is_lost(clus
         wait_for(accounted)
 
 
-def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
+def test_an_error_of_a_shipment_is_raised_by_the_writer_that_made_it(cluster):
     with make(shards=1, rate_limiter=LIMITER) as replay:
         writers = [replay.writer() for _ in range(3)]
         for who, writer in enumerate(writers):
@@ -180,7 +181,7 @@ def test_an_error_of_a_shipment_comes_to_the_writer_that_made_it(cluster):
         wait_for(lambda: replay.stats()["lost_in_flight_steps"] >= 7)
         assert replay.stats()["committed_steps"] == 100
         wait_for(lambda: replay.stats()["writers"] == 2)
-        # The credit of the shipment that no shard took was returned.
+        # The room that was taken for the broken shipment was returned.
         wait_for(lambda: replay.stats()["inserted_steps"] == 100)
 
 
@@ -200,22 +201,23 @@ def test_all_writers_of_a_process_have_a_share_of_the_room(cluster):
         threads = [threading.Thread(target=write, args=(who,), daemon=True) for who in range(4)]
         for one in threads:
             one.start()
-        there = lambda: [taken[who] - writers[who]._recorder.steps for who in range(4)]
+        stored = lambda: [taken[who] - writers[who]._recorder.steps for who in range(4)]
         sampler = replay.sampler()
         check(sampler.sample(32, timeout=SECONDS))
         wait_for(lambda: min(writer._recorder.steps for writer in writers) > 0)
-        before = there()
-        # Each batch makes room for 8 steps, and 100 of them for 200 of each writer. A shard that is
-        # stopped for a while takes none meanwhile, so there may be more.
+        before = stored()
+        # Each batch of 32 makes room for 8 steps, so 100 batches for 200 steps of each writer. A
+        # shard that the system stops for a while takes no steps meanwhile, so up to 1000 batches
+        # are drawn.
         for _ in range(1000):
             check(sampler.sample(32, timeout=SECONDS))
-            gained = [now - then for now, then in zip(there(), before)]
+            gained = [now - then for now, then in zip(stored(), before)]
             if min(gained) >= 200:
                 break
         assert min(gained) >= 200, gained
 
 
-def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(cluster):
+def test_a_shipment_without_room_is_not_sent_again_and_again(cluster):
     with make(100_000, rate_limiter=LIMITER) as replay:
         writer = replay.writer(timeout=2.0)
         taken = append_until_no_room(writer)
@@ -227,7 +229,7 @@ def test_while_the_rate_limiter_has_no_room_nothing_is_sent_again_and_again(clus
         sampler = replay.sampler()
 
         def drawn_until_there():
-            # Once the last steps are appended, the ratio may admit no further batch.
+            # Once the last steps are appended, the ratio may allow no further batch.
             with contextlib.suppress(TimeoutError):
                 check(sampler.sample(64, timeout=0.1))
             return not writer._recorder.steps
@@ -242,7 +244,7 @@ def counts_of(actor):
     return actor._counts
 
 
-def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(cluster):
+def test_a_restarted_coordinator_continues_with_the_limiters_counts(cluster):
     with make(100_000, rate_limiter=LIMITER) as replay:
         writers, sampler = [replay.writer() for _ in range(2)], replay.sampler()
         batches = steps = 0
@@ -259,13 +261,13 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
                     batches += 1
 
         def shards_have_counts():
-            """Whether all shards have the coordinator's newest counts."""
+            """Returns whether all shards have the coordinator's newest counts."""
             counts = [ray.get(one.__ray_call__.remote(counts_of)) for one in replay._actors]
             return min(counts) == ray.get(replay._coordinator.__ray_call__.remote(counts_of))
 
         def are_counts(admitted, inserted, killed):
-            """A call without an answer may have been counted, and is made again. What was counted
-            too late for its caller is taken back."""
+            """Returns whether the counts differ by at most a call per kill. A call that the killed
+            coordinator did not answer may have been counted, and was made again."""
             stats = replay.stats()
             return (
                 abs(stats["admitted_samples"] - admitted) <= 64 * killed
@@ -274,7 +276,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_sums_of_the_rate_limiter(
 
         go_on(30)
         for killed in range(1, 3):
-            wait_for(shards_have_counts)  # Shards bring the counts to the restarted coordinator.
+            wait_for(shards_have_counts)  # The restarted coordinator gets these from the shards.
             ray.kill(replay._coordinator, no_restart=False)
             go_on(batches + 10)
             assert replay.stats()["committed_steps"] == 2 * steps
@@ -291,7 +293,7 @@ def stopped_coordinator(replay):
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_counts_nothing_twice(
+def test_a_stopped_coordinator_blocks_no_call_of_a_shard_and_counts_no_step_twice(
     cluster,
 ):
     with make(shards=1, rate_limiter=LIMITER, answer_timeout=10.0) as replay:
@@ -310,12 +312,12 @@ def test_a_coordinator_that_does_not_answer_holds_nobody_at_the_shards_and_count
                 writer.flush(2.0)
         writer.flush(SECONDS)
         assert replay.stats()["committed_steps"] == 20
-        # The coordinator, running again, counts the steps of calls that the shard has given up, and
-        # then takes them back.
+        # The coordinator, once it runs again, counts the steps of calls that the shard has given
+        # up, and then takes these steps back.
         wait_for(lambda: replay.stats()["inserted_steps"] == 20)
 
 
-def test_a_prefetcher_outlives_a_coordinator_that_does_not_answer(cluster):
+def test_a_prefetcher_continues_after_its_coordinator_was_stopped(cluster):
     with make(shards=1, rate_limiter=LIMITER, answer_timeout=2.0) as replay:
         append_and_wait(replay, 0, 0, 100)
         with replay.prefetch(16, depth=2, timeout=SECONDS) as batches:
@@ -330,7 +332,7 @@ def test_a_prefetcher_outlives_a_coordinator_that_does_not_answer(cluster):
                 check(next(batches))
 
 
-def test_writers_ship_what_the_shards_compress(cluster):
+def test_fields_that_shards_compress_are_shipped_uncompressed(cluster):
     frames = np.tri(61, 1024, -1, dtype=np.uint8)
     schema = reprise.Schema().observation("frame", "u1", (1024,)).reward().compress("frame")
     with make(1000, schema, shards=1) as replay:
@@ -345,7 +347,7 @@ def test_writers_ship_what_the_shards_compress(cluster):
         np.testing.assert_array_equal(batch["next_frame"], frames[step + 1])
 
 
-def test_simulators_in_a_shard_take_credit_for_the_steps_that_they_record_and_no_others():
+def test_simulators_in_a_shard_take_room_for_exactly_the_steps_they_append():
     described, room, credit = spec(rate_limiter=LIMITER), [True], []
     replay = described.buffer(0)
     take = lambda steps: room[0] and (credit.append(steps) or True)
@@ -384,7 +386,7 @@ def test_simulators_in_a_shard_take_credit_for_the_steps_that_they_record_and_no
         refuses(TimeoutError, says, writer.append_transitions, end=[0, 2], **at)
     assert taken() == 78
     room[0] = True
-    for _ in range(5):  # All writers of a shard together hold less than a block.
+    for _ in range(5):  # All writers of a shard together take room ahead for one shipment at most.
         local.writer().append_transition(at=0, next_at=1, writer=0, step=0, reward=0)
     assert sum(credit) == 78 + described.shipment_steps
     for name in ("share", "capsule"):
@@ -392,9 +394,9 @@ def test_simulators_in_a_shard_take_credit_for_the_steps_that_they_record_and_no
 
 
 @pytest.mark.parametrize("placement", ["learner", "actors"])
-def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
-    """One of two shards gets nine tenths of the steps. The counts would drift from the ratio by a
-    tenth of 38,400 items if the other shard's steps did not count."""
+def test_the_ratio_holds_over_all_shards_however_steps_are_spread(cluster, placement):
+    """One of two shards gets nine tenths of the steps. If the other shard's steps were not counted,
+    the counts would be off the ratio by a tenth of the 38,400 items drawn."""
 
     def write(local, shard, share):
         writer, i = local.writer(), 0
@@ -421,8 +423,8 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
         balance = sums["admitted_samples"] - 4.0 * (sums["inserted_steps"] - 100)
         assert balance <= max_ahead(LIMITER)
         assert sums["inserted_steps"] <= 100 or balance >= -max_ahead(LIMITER)
-    # Nobody draws any more: writers append up to the bound, less at most a shipment and a block of
-    # credit of each, and no further.
+    # Nobody draws any more. Writers now append up to the bound and no further; each may stop a
+    # shipment short of the bound, and a block of 4 steps that was granted and not used.
     most = 100 + (sums["admitted_samples"] + 400) / 4
     wait_for(
         lambda: replay.stats()["committed_steps"] >= most - 2 * replay._spec.shipment_steps - 4
@@ -437,9 +439,7 @@ def test_the_ratio_is_of_sums_whatever_shard_gets_the_steps(cluster, placement):
             pass  # Simulators in a shard end with it.
 
 
-def test_the_end_of_a_writer_waits_as_long_as_its_appends_unless_there_was_an_error(
-    cluster, monkeypatch
-):
+def test_leaving_a_writers_block_waits_for_its_timeout_but_not_after_an_error(cluster, monkeypatch):
     class Noted(_writer.Wait):
         def __init__(self, what, timeout, missing):
             waits.append((what, timeout))
@@ -460,7 +460,7 @@ def test_the_end_of_a_writer_waits_as_long_as_its_appends_unless_there_was_an_er
             1 / 0
 
 
-def test_every_append_waits_for_room_and_says_that_the_buffer_is_closed(cluster):
+def test_every_kind_of_append_waits_for_room_and_is_refused_once_closed(cluster):
     one = {"at": 0, "next_at": 1, "writer": 0, "step": 0, "reward": 0}
     rows = {name: [value] for name, value in one.items()} | {"end": [reprise.End.TRUNCATED]}
     replay = make(rate_limiter=LIMITER)

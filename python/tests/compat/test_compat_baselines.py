@@ -1,4 +1,4 @@
-"""reprise.compat.baselines against a ring and a list of priorities."""
+"""Compares reprise.compat.baselines with a ring and a list of priorities."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from reprise.compat.baselines import PrioritizedReplayBuffer, ReplayBuffer
 
 
 def transition(i: int) -> tuple[Any, ...]:
-    """Transition i of a stream of episodes of 1 to 7 steps, whose states continue."""
+    """Returns transition i of a stream of episodes; each state is the one that the transition
+    before led to."""
     state = np.array([i, -i], np.float32)
     following = np.array([i + 1, -i - 1], np.float32)
     return state, i % 5, i * 0.5, following, i % 7 == 3
 
 
 def numbers(sample: tuple[Any, ...]) -> list[int]:
-    """The numbers of the transitions in a sample; checks that each row is of one transition."""
+    """Returns the numbers of the transitions in a sample. Checks that each row belongs to one
+    transition."""
     obs, actions, rewards, next_obs, dones = sample[:5]
     found = [int(row[0]) for row in obs]
     for row, i in enumerate(found):
@@ -52,7 +54,7 @@ def test_transitions_that_do_not_continue_are_kept_as_they_are() -> None:
     assert set(numbers(buffer.sample(2000))) == set(order[-50:])
 
 
-def test_gives_arrays_of_the_types_of_the_first_transition_that_are_the_callers_own() -> None:
+def test_samples_are_copies_with_the_types_of_the_first_transition() -> None:
     buffer = ReplayBuffer(10, seed=1)
     buffer.add([1.5, 2.5], 3, 1, [2.5, 3.5], False)
     buffer.add([2.5, 3.5], 4, 0.25, [4, 5], True)
@@ -73,7 +75,7 @@ def test_gives_arrays_of_the_types_of_the_first_transition_that_are_the_callers_
     ]
 
 
-def test_a_first_transition_that_is_refused_decides_nothing() -> None:
+def test_a_refused_first_transition_does_not_fix_types_and_shapes() -> None:
     buffer = ReplayBuffer(10, seed=1)
     refused: list[tuple[Any, ...]] = [
         ([1.0, 2.0], 3, 1.0, [1.0, 2.0, 3.0], False),
@@ -132,7 +134,7 @@ def test_priorities_decide_draws_and_weights() -> None:
     assert sample[5].dtype == np.float32 and sample[6].dtype == np.int64
 
 
-def test_a_key_of_an_overwritten_transition_changes_nothing() -> None:
+def test_an_update_of_an_overwritten_transition_changes_nothing() -> None:
     buffer = PrioritizedReplayBuffer(1, alpha=1.0, seed=1)
     buffer.add(*transition(0))
     old = buffer.sample(1, 1.0)[6]

@@ -1,4 +1,4 @@
-"""The trees of OpenAI Baselines against lists and loops."""
+"""Compares the trees of reprise.compat.baselines with lists and loops."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from testing.refusals import refuses
 from reprise.compat.baselines import MinSegmentTree, SumSegmentTree
 
 
-def test_are_neutral_at_first() -> None:
+def test_a_new_tree_holds_neutral_elements() -> None:
     assert SumSegmentTree(4).sum() == 0.0
     least = MinSegmentTree(4)
     assert least.min() == math.inf and least[3] == math.inf
@@ -21,7 +21,7 @@ def test_are_neutral_at_first() -> None:
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 16, 100])
-def test_equal_loops_over_a_list(capacity: int) -> None:
+def test_trees_equal_loops_over_a_list(capacity: int) -> None:
     rng = np.random.default_rng(capacity)
     total, least = SumSegmentTree(capacity), MinSegmentTree(capacity)
     sums, minima = [0.0] * capacity, [math.inf] * capacity
@@ -39,7 +39,7 @@ def test_equal_loops_over_a_list(capacity: int) -> None:
         assert sum(sums[:found]) <= target < sum(sums[: found + 1])
 
 
-def test_take_arrays_of_indices() -> None:
+def test_trees_take_arrays_of_indices() -> None:
     total, least = SumSegmentTree(8), MinSegmentTree(8)
     total[np.array([0, 3, 5])] = np.array([1.0, 2.0, 4.0])
     least[[1, 2]] = [3.0, math.inf]
@@ -48,17 +48,17 @@ def test_take_arrays_of_indices() -> None:
     assert total.find_prefixsum_idx(np.array([0.0, 1.0, 6.5])).tolist() == [0, 3, 5]
 
 
-def test_the_total_and_what_rounding_adds_to_it_find_the_last_element_above_0() -> None:
+def test_a_search_for_the_total_or_just_above_finds_the_last_element_above_0() -> None:
     total = SumSegmentTree(4)
     total[1] = 0.1
     total[2] = 0.2
     assert total.find_prefixsum_idx(total.sum()) == 2
-    assert total.find_prefixsum_idx(total.sum() + 9e-6) == 2
+    assert total.find_prefixsum_idx(total.sum() + 9e-6) == 2  # Baselines allows 1e-5 for rounding.
     refuses(ValueError, "prefixsum", total.find_prefixsum_idx, total.sum() + 1e-3)
     refuses(ValueError, "no leaf is above 0", SumSegmentTree(4).find_prefixsum_idx, 0.0)
 
 
-def test_refuse_what_is_no_place_or_range() -> None:
+def test_wrong_places_and_empty_ranges_are_refused() -> None:
     tree = SumSegmentTree(4)
     out: list[Any] = [4, -1, [0, 4]]
     for index in out:

@@ -1,4 +1,4 @@
-"""reprise.compat.cpprb against a ring."""
+"""Compares reprise.compat.cpprb with a ring."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_steps_may_be_added_many_at_once() -> None:
 
 
 @pytest.mark.parametrize("nstep", [None, {"size": 1, "rew": "end", "next": "next_x"}])
-def test_names_that_look_like_each_others_replacement_stay_apart(nstep: Any) -> None:
+def test_fields_named_like_keywords_and_replacements_keep_their_values(nstep: Any) -> None:
     names = ["end", "value_end", "value_value_end", "next_x", "value_next_x", "final", "done"]
     names += ["env_ids"]
     buffer = ReplayBuffer(4, {name: {} for name in names}, Nstep=nstep, seed=1)
@@ -52,7 +52,7 @@ def test_names_that_look_like_each_others_replacement_stay_apart(nstep: Any) -> 
     }
 
 
-def test_types_shapes_and_conversions_are_those_of_env_dict() -> None:
+def test_values_get_the_types_and_shapes_of_env_dict() -> None:
     env: dict[str, dict[str, Any]] = {
         "x": {"shape": (2, 2), "dtype": np.float64},
         "flag": {"dtype": bool},
@@ -84,7 +84,7 @@ def test_types_shapes_and_conversions_are_those_of_env_dict() -> None:
     assert empty["x"].shape == (0, 2, 2) and empty["x"].dtype == np.float64
 
 
-def test_any_values_may_be_stored_with_or_without_next() -> None:
+def test_fields_with_and_without_a_next_value_are_stored() -> None:
     buffer = ReplayBuffer(5, {"only": {"shape": 2}}, seed=1)
     for i in range(9):
         buffer.add(only=[i, i])
@@ -98,7 +98,7 @@ def test_any_values_may_be_stored_with_or_without_next() -> None:
     assert [found[n][0, 0] for n in ("a", "next_a", "next_next_a")] == [4, 5, 6]
 
 
-def test_next_of_adds_what_follows() -> None:
+def test_next_of_returns_the_values_of_the_following_step() -> None:
     env = {name: ENV[name] for name in ("obs", "act", "rew", "done")}
     buffer = ReplayBuffer(6, env, next_of=("obs", "rew"), seed=1)
     for i in range(20):
@@ -110,7 +110,7 @@ def test_next_of_adds_what_follows() -> None:
     assert found["next_rew"][:, 0].tolist() == [(i + 1) * 0.5 for i in range(14, 20)]
 
 
-def test_what_does_not_follow_is_kept_as_it_is() -> None:
+def test_next_observations_that_are_not_the_next_steps_are_stored() -> None:
     rng = np.random.default_rng(3)
     buffer, ring = ReplayBuffer(10, ENV, seed=1), Ring(10)
     for i in range(60):
@@ -239,7 +239,7 @@ def test_bad_input_is_named() -> None:
     refuses(TypeError, "indexes is of dtype float64", buffer.update_priorities, [0.5], [1.0])
 
 
-def test_what_is_refused_is_not_stored() -> None:
+def test_a_refused_step_is_not_stored() -> None:
     buffer = PrioritizedReplayBuffer(16, ENV, alpha=8)
     said = r"priorities\[0\] = 1\.0.*e\+30; allowed: .* finite weight"
     refuses(ValueError, said, buffer.add, priorities=[1e30], **step(0))
@@ -284,8 +284,9 @@ def test_saved_steps_are_added_oldest_first(safe: bool, tmp_path: Path) -> None:
     assert (tmp_path / "file.npz").stat().st_size > 0
 
 
-def test_rows_that_lean_on_the_next_one_are_made_whole(tmp_path: Path) -> None:
-    # With safe=False cpprb stores some next values in the cache, and the others in the next row.
+def test_a_file_of_cpprb_whose_next_values_are_in_the_next_row_is_loaded(tmp_path: Path) -> None:
+    # With safe=False cpprb saves a next value only in the cache, or, without an entry there, as the
+    # value of the next row.
     np.savez(
         tmp_path / "steps.npz",
         safe=False,
@@ -302,7 +303,7 @@ def test_rows_that_lean_on_the_next_one_are_made_whole(tmp_path: Path) -> None:
     assert found["next_a"][:, 0].tolist() == [6, 3, 5]
 
 
-def test_stacks_need_not_overlap() -> None:
+def test_stack_compress_takes_stacks_that_do_not_overlap() -> None:
     buffer = ReplayBuffer(4, {"a": {"shape": 3}}, next_of="a", stack_compress="a")
     for first, after in (([1, 2, 3], [2, 3, 4]), ([9, 9, 9], [9, 9, 1]), ([9, 9, 1], [7, 7, 7])):
         buffer.add(a=first, next_a=after)

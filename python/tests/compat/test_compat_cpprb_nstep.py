@@ -1,4 +1,4 @@
-"""reprise.compat.cpprb with Nstep, against plain loops."""
+"""Compares reprise.compat.cpprb with Nstep with plain loops."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reprise.compat.cpprb import PrioritizedReplayBuffer, ReplayBuffer
 
 
 def windows(episodes: list[tuple[list[float], bool]], n: int, gamma: float) -> list[list[float]]:
-    """[first, return, last observation, done] for every step of the episodes that have ended."""
-    found, i = [], 0
+    """Returns [first step, return, last observation, done] for every step of the episodes."""
+    rows, i = [], 0
     for rewards, terminated in episodes:
         for t in range(len(rewards)):
             last = min(t + n, len(rewards))
             total = sum(gamma ** (k - t) * rewards[k] for k in range(t, last))
-            found.append([i + t, total, i + last, float(terminated and last == len(rewards))])
+            rows.append([i + t, total, i + last, float(terminated and last == len(rewards))])
         i += len(rewards)
-    return found
+    return rows
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -108,7 +108,7 @@ def test_with_n_steps_observations_need_not_follow_from_each_other() -> None:
     assert found["obs"][:, 0].tolist() == [0, 1, 2]
     assert found["next_obs"][:, 0].tolist() == [101, 102, 103]
     assert found["rew"][:, 0].tolist() == [2, 2, 2]
-    # Nstep does not name next_act, so it stays that of the first step.
+    # Nstep does not name next_act, so the value of the window's first step is returned.
     assert found["next_act"][:, 0].tolist() == [1, 2, 3]
 
 

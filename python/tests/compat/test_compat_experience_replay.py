@@ -1,4 +1,4 @@
-"""reprise.compat.experience_replay against lists of episodes."""
+"""Compares reprise.compat.experience_replay with lists of episodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def record(
 
 
 def windows(batch: list[NDArray[Any]]) -> list[tuple[int, int]]:
-    """(episode, position) of every window; checks each row, and zeros beyond the length."""
+    """Returns (episode, position) of every window. Checks each row, and that rows beyond the length
+    are 0."""
     states, actions, rewards, following, lengths, next_lengths, episodes, positions = batch
     found = list(zip(episodes.tolist(), positions.tolist()))
     for row, (episode, position) in enumerate(found):
@@ -84,7 +85,7 @@ def test_windows_are_those_of_the_episodes(pick_len: int, short: bool) -> None:
     assert batch is not None
     found = windows(batch)
     assert set(found) == expected
-    # A window at the end does not show the final state as a step.
+    # A window at an episode's end has one next state less than steps: the final state is none.
     at_end = [position + length == ends[e] for (e, position), length in zip(found, batch[4])]
     assert np.array_equal(batch[5], batch[4] - np.array(at_end))
 
@@ -146,7 +147,7 @@ def test_arrays_are_split_by_episode() -> None:
     assert set(windows(batch)) == {(h, t) for h in range(2) for t in range(3)}
 
 
-def test_of_a_call_that_fails_nothing_is_recorded() -> None:
+def test_a_call_that_fails_records_nothing() -> None:
     replay = ExperienceReplay(100, seed=1)
     first: list[tuple[Any, ...]] = [
         (None, state(0, 0), 0, 0.0, [1.0, 2.0, 3.0]),
@@ -173,7 +174,7 @@ def test_of_a_call_that_fails_nothing_is_recorded() -> None:
     assert batch is not None and set(windows(batch)) == {(0, t) for t in range(4)}
 
 
-def test_one_open_episode_too_many_ends_the_one_recorded_to_the_longest_ago() -> None:
+def test_too_many_open_episodes_end_the_one_whose_last_record_is_the_oldest() -> None:
     replay = ExperienceReplay(100, max_open_episodes=2, seed=1)
     for handle in range(3):
         assert record(replay, handle, 3, terminated=False) == handle
@@ -186,7 +187,7 @@ def test_one_open_episode_too_many_ends_the_one_recorded_to_the_longest_ago() ->
     assert np.array_equal(batch[4], batch[5])
 
 
-def test_more_episodes_in_turn_than_may_be_open_are_refused() -> None:
+def test_recording_to_more_episodes_than_may_be_open_is_refused() -> None:
     replay = ExperienceReplay(100, max_open_episodes=2, seed=1)
     handles = replay.record([None] * 3, [state(h, 0) for h in range(3)], [0, 100, 200], 0.0)
     words = "episode 0 was ended before its first step .* allowed: max_open_episodes, 2"
@@ -199,7 +200,7 @@ def test_more_episodes_in_turn_than_may_be_open_are_refused() -> None:
 
 
 @pytest.mark.parametrize("selector", [reprise.MinHeap, reprise.Fifo, reprise.Lifo])
-def test_what_picks_without_chance_gives_few_windows_again(selector: Any) -> None:
+def test_a_batch_larger_than_the_buffer_repeats_each_window_equally_often(selector: Any) -> None:
     replay = ExperienceReplay(100, seed=1)
     place = replay.new_pick_selector(selector())
     record(replay, 0, 3)
@@ -221,7 +222,7 @@ def test_greedy_selectors_pick_by_priority_and_new_windows_first() -> None:
     record(replay, 1, 1)
     top = replay.get_random_batch(2, h_ps=greedy)
     assert top is not None and windows(top) == [(1, 0), (0, 5)]
-    # Places outside the last batch are looked up; unknown ones are skipped.
+    # Windows that were not in the last batch are looked up, and unknown ones are ignored.
     replay.set_priority(greedy, np.array([0, 9, -1, 1]), np.array([0, 0, 0, 0]), np.full(4, 50.0))
     replay.set_priority(greedy, [1], [0], [60.0])
     top = replay.get_random_batch(3, h_ps=greedy)
@@ -254,7 +255,7 @@ def test_takes_selectors_of_reprise() -> None:
 
 
 @pytest.mark.parametrize("initial, expected", [(5.0, 5.0), ("maximum_in_buffer", 1.0)])
-def test_reset_gives_what_the_selector_gives_new_windows(initial: Any, expected: float) -> None:
+def test_reset_priorities_gives_windows_the_initial_priority(initial: Any, expected: float) -> None:
     replay = ExperienceReplay(100, seed=1)
     heap = replay.new_pick_selector(reprise.MaxHeap(initial=initial))
     record(replay, 0, 4)
@@ -277,7 +278,7 @@ def test_no_batch_without_enough_windows() -> None:
     assert short.get_random_batch(1) is None
 
 
-def test_places_that_only_resemble_the_last_batch_are_looked_up() -> None:
+def test_priorities_go_to_the_named_windows_not_to_those_of_the_last_batch() -> None:
     replay = ExperienceReplay(100, seed=1)
     greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
     record(replay, 0, 2)
@@ -296,27 +297,28 @@ def test_places_that_only_resemble_the_last_batch_are_looked_up() -> None:
     assert top is not None and windows(top) == [(int(other[0]), int(1 - position[0]))]
 
 
-def test_an_episode_that_stays_open_keeps_its_handle() -> None:
+def test_an_open_episode_keeps_its_handle_while_its_first_steps_are_evicted() -> None:
     replay = ExperienceReplay(20, max_open_episodes=2, seed=1)
     greedy = replay.new_pick_selector(PickSelector.greedy_rb_tree)
     record(replay, 0, 1, terminated=False)
     for t in range(1, 200):
         record(replay, 0, 1, terminated=t == 199, first=t)
         record(replay, t, 1)
-    places = np.array([0, 199]), np.array([199, 0])
     every = replay.get_random_batch(len(replay), h_ps=greedy)
     assert every is not None
-    replay.set_priority(greedy, every[6], every[7], np.zeros(len(every[6])))
-    replay.set_priority(greedy, *places, [2.0, 1.0])
+    *_, episodes, positions = every
+    replay.set_priority(greedy, episodes, positions, np.zeros(len(episodes)))
+    # Episodes 0 and 199 are still found by their handles, so their last steps are picked first.
+    replay.set_priority(greedy, np.array([0, 199]), np.array([199, 0]), [2.0, 1.0])
     batch = replay.get_random_batch(2, h_ps=greedy)
     assert batch is not None and windows(batch) == [(0, 199), (199, 0)]
 
 
-def test_an_episode_that_second_chance_keeps_keeps_its_handle() -> None:
+def test_an_old_episode_that_second_chance_keeps_is_found_by_its_handle() -> None:
     replay = ExperienceReplay(1000, max_open_episodes=2, seed=1)
     replay.set_elimination_policy(second_chance_elimination=True)
     lowest = replay.new_pick_selector(reprise.MinHeap(initial=1.0))
-    record(replay, 0, 3)
+    record(replay, 0, 3)  # Has the lowest priorities, so every batch picks one of its windows.
     replay.set_priority(lowest, [0, 0], [0, 1], [0.2, 0.1])
     for episode in range(1, 6000):
         record(replay, episode, 1)
@@ -328,7 +330,7 @@ def test_an_episode_that_second_chance_keeps_keeps_its_handle() -> None:
     assert len(replay._stored) < 2200  # Handles of evicted episodes are forgotten.
 
 
-def test_without_second_chance_what_is_picked_leaves_in_turn() -> None:
+def test_without_second_chance_a_picked_window_leaves_when_it_is_the_oldest() -> None:
     replay = ExperienceReplay(1000, seed=1)
     replay.set_elimination_policy(True)
     replay.set_elimination_policy(False)
@@ -378,7 +380,7 @@ def test_comes_back_from_a_folder(tmp_path: Path) -> None:
     assert len(loaded) == 11 and loaded.record(3, state(4, 0), 400) == 4
 
 
-def test_nothing_there_raises_and_changes_nothing(tmp_path: Path) -> None:
+def test_loading_missing_damaged_or_foreign_files_changes_nothing(tmp_path: Path) -> None:
     replay = ExperienceReplay(10, seed=1)
     refuses(RuntimeError, "nothing was recorded", replay.serialize, tmp_path)
     record(replay, 0, 3)
@@ -402,7 +404,7 @@ def test_nothing_there_raises_and_changes_nothing(tmp_path: Path) -> None:
     assert len(replay) == 5
 
 
-def test_a_save_that_fails_leaves_the_last_one_whole(
+def test_a_save_cut_off_after_its_checkpoint_leaves_a_replay_that_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay = ExperienceReplay(100, seed=1)
@@ -486,7 +488,7 @@ def test_selectors_that_take_priorities_from_appends_are_refused():
     replay.record(None, [0.0], 0, 0.0, final_state=[1.0])
 
 
-def test_arrays_that_are_used_again_are_copied():
+def test_arrays_that_the_caller_changes_later_are_copied():
     replay = ExperienceReplay(50, 1)
     seen, done = np.zeros(2, np.float32), np.zeros(1, np.int64)
     handle = None

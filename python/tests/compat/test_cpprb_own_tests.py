@@ -1,4 +1,4 @@
-"""Runs those of cpprb's own tests that docs/python.md calls covered, with reprise.compat.cpprb."""
+"""Runs, on reprise.compat.cpprb, those of cpprb's own tests that docs/python.md calls covered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODULES = ["PyReplayBuffer", "features", "issue", "multi_rew", "save_load", "v8"
 
 KEYS = "indexes are keys, not places"
 DONE = "the window that ends with the last step of an episode is done"
-# The tests that fail, and why; docs/python.md explains it.
+# The tests that fail, each with the difference from cpprb that docs/python.md explains.
 DIFFERENT = {
     "TestPrioritizedReplayBuffer.test_priority_add": KEYS,
     "TestPrioritizedReplayBuffer.test_singe_size_buffer": KEYS,

@@ -18,7 +18,7 @@ def test_a_sampler_counts_its_passes(buffer):
     assert sorted(drawn) == sorted(2 * list(range(60)))
 
 
-def test_a_prefetcher_counts_the_passes_of_what_it_gave_out(buffer):
+def test_a_prefetcher_counts_only_passes_it_has_given_out(buffer):
     fill(buffer, 6)
     with buffer.prefetch(3, draws="epoch", depth=4) as batches:
         assert batches.passes == 0
@@ -29,7 +29,7 @@ def test_a_prefetcher_counts_the_passes_of_what_it_gave_out(buffer):
     assert counted == [0, 1, 1, 2, 2, 3]
 
 
-def test_what_has_no_passes():
+def test_passes_are_refused_of_selectors_that_draw_in_order():
     limited = plain_buffer(max_times_sampled=2)
     ordered = plain_buffer(selectors=reprise.Fifo())
     for replay in (limited, ordered):

@@ -23,7 +23,7 @@ def test_fresh_items_come_first_and_once():
         assert actions == expected + [0] * (16 - len(expected))
 
 
-def test_a_prefetcher_counts_what_it_gave_out():
+def test_a_prefetcher_counts_the_fresh_items_of_its_last_batch():
     replay = plain_buffer(selectors=reprise.Uniform(), rate_limiter=reprise.MinSize(20))
     with replay.prefetch(4, fresh=0.5, depth=3) as batches:
         assert batches.fresh == 0
@@ -37,7 +37,7 @@ def test_a_prefetcher_counts_what_it_gave_out():
     assert len(set(seen)) == len(seen) == sum(counts)
 
 
-def test_a_loader_has_the_queue(buffer):
+def test_a_loader_takes_fresh_items(buffer):
     torch = pytest.importorskip("torch")
     from reprise.torch import loader
 
@@ -47,7 +47,7 @@ def test_a_loader_has_the_queue(buffer):
     assert sorted(drawn.tolist()) == list(range(20))
 
 
-def test_what_has_no_queue():
+def test_fresh_items_are_refused_where_draws_do_not_take_them():
     limited = plain_buffer(max_times_sampled=2)
     ordered = plain_buffer(selectors=reprise.Fifo())
     for replay in (limited, ordered):

@@ -20,7 +20,7 @@ def buffer():
 
 
 def append(writer, steps):
-    """Appends an episode whose fields contain the number of the step."""
+    """Appends an episode in whose fields step i has the number i."""
     number = np.arange(steps + 1)
     writer.append_episode(
         state=np.stack([number, -number], 1), action=number[:-1], reward=number[:-1]
@@ -28,11 +28,11 @@ def append(writer, steps):
 
 
 def keys_of(buffer):
-    """All keys, by position in the only episode."""
+    """Returns all keys, by position in the only episode."""
     return np.array([buffer.episodes().find(0, position) for position in range(20)])
 
 
-def test_gather_gives_the_items_in_the_sequence_asked(buffer):
+def test_gather_returns_items_as_their_keys_are_ordered(buffer):
     keys = keys_of(buffer)
     batch = buffer.gather(keys[[7, 3, 3, 19]])
     assert len(batch) == 4
@@ -44,7 +44,7 @@ def test_gather_gives_the_items_in_the_sequence_asked(buffer):
     assert buffer.stats()["sampled_items"] == 0
 
 
-def test_gather_episode_gives_a_span(buffer):
+def test_gathering_a_part_of_an_episode_pads_it_beyond_the_end(buffer):
     batch = buffer.episodes().gather(0, 15, 8)
     np.testing.assert_array_equal(batch.lengths, [1] * 5 + [0] * 3)
     np.testing.assert_array_equal(batch["action"], [15, 16, 17, 18, 19, 0, 0, 0])
@@ -107,9 +107,11 @@ def test_refusals(buffer):
     refuses(RuntimeError, "episode_index", plain_buffer(10).episodes)
 
 
-def test_no_keys_are_no_items(buffer):
+def test_empty_arrays_of_keys_are_taken(buffer):
     none = np.array([], np.int64)
-    for _ in range(2):  # The second call may reuse the batch of the first.
+    for _ in range(
+        2
+    ):  # In the second round calls may reuse the memory of the first round's batches.
         for batch in (buffer.gather(none), buffer.episodes().gather(0, 3, 0)):
             assert len(batch) == 0
             for array in (*batch.values(), *batch.returns.values(), batch.weights, batch.item_keys):

@@ -34,7 +34,7 @@ def test_parts_are_exact_and_in_their_places():
     assert not both.sample().views and (batch.item_keys == keys).all()
 
 
-def test_arguments_of_a_draw_reach_it():
+def test_the_arguments_of_sample_apply_to_every_part():
     one, other = two_of_known_weights()
     both = reprise.mix([one, other], 32, seed=4)
     batch = both.sample(beta=1.0, normalise="not", draws="independent")
@@ -64,7 +64,8 @@ def priorities_by_state(buffer, priority_of):
 
 
 def two_of_known_weights():
-    """Two buffers, states 0 to 9 and 1000 to 1029, whose priorities add up to 55 and 60."""
+    """Returns two buffers, with states 0 to 9 and 1000 to 1029, whose priorities add up to 55 and
+    60."""
     one, other = buffer_of(0.0, 10, key_tag=3000), buffer_of(1000.0, 30, key_tag=8)
     priorities_by_state(one, lambda state: state + 1)
     priorities_by_state(other, lambda state: np.full(len(state), 2.0))
@@ -75,7 +76,7 @@ def weight_of(state):
     return np.where(state < 1000, state + 1, 2.0)
 
 
-def test_keys_that_are_wrong_change_nothing():
+def test_wrong_keys_change_no_priority():
     one, other = buffer_of(0.0, key_tag=3000), buffer_of(1000.0, key_tag=8)
     both = reprise.mix([one, other], 300)
     keys = both.sample().item_keys
@@ -98,7 +99,7 @@ def test_keys_that_are_wrong_change_nothing():
 
 
 def waiting_mix(empty):
-    """A mix whose first buffer has drawn while its second waits."""
+    """Returns a mix whose first buffer has items, and whose second, `empty`, makes a draw wait."""
     return reprise.mix([(buffer_of(0.0), 4), (empty, 4)])
 
 
@@ -125,7 +126,7 @@ def test_a_mix_keeps_its_buffers_alive():
     assert stats()["samplers_for_items"]["timeouts"] == 1
 
 
-def test_a_call_that_raised_is_gone_on_with():
+def test_a_draw_that_timed_out_is_continued_by_the_next_call():
     empty, mine = plain_buffer(10), buffer_of(0.0)
     both = reprise.mix([(mine, 4), (empty, 4)])
     refuses(TimeoutError, "0 of the 1 items", both.sample, timeout=0)
@@ -134,7 +135,7 @@ def test_a_call_that_raised_is_gone_on_with():
     assert mine.stats()["sampled_items"] == 4
 
 
-def test_a_wait_that_goes_on_with_another_discount_draws_anew():
+def test_a_draw_that_timed_out_is_not_continued_with_another_discount():
     empty, mine = plain_buffer(10), buffer_of(0.0)
     both = reprise.mix([(mine, 4), (empty, 4)])
     refuses(TimeoutError, r"parts\[1\]", both.sample, timeout=0)
@@ -144,17 +145,17 @@ def test_a_wait_that_goes_on_with_another_discount_draws_anew():
     assert mine.stats()["sampled_items"] == 8
 
 
-def test_a_long_wait_is_told_in_the_words_of_the_part_that_waits():
+def test_the_warning_of_a_long_wait_describes_the_part_that_waits():
     empty = plain_buffer(10, rate_limiter=reprise.MinSize(7))
 
     def close():
-        while not told and empty.stats()["samplers_for_items"]["waiting_for"] < 60:
+        while not warned and empty.stats()["samplers_for_items"]["waiting_for"] < 60:
             time.sleep(0.05)
         empty.close()
 
     # The call warns after 5 s, or later on a busy machine.
     message = r"waited for ([5-9]|\d\d+) s .*; 0 items .*0 of the 7 items"
-    with pytest.warns(RuntimeWarning, match=message) as told:
+    with pytest.warns(RuntimeWarning, match=message) as warned:
         with running(close), pytest.raises(reprise.Closed):
             waiting_mix(empty).sample()
 
@@ -191,7 +192,7 @@ def test_what_does_not_fit_a_common_total_is_refused():
     assert one.stats()["sampled_items"] == 0
 
 
-def test_what_does_not_fit_is_refused():
+def test_arguments_that_do_not_fit_are_refused():
     schema = reprise.Schema().observation("state", np.float32, (3,)).reward()
     foreign = reprise.ReplayBuffer(schema, 100)
     longer = buffer_of(0.0, window=reprise.Transitions(n_step=3))

@@ -29,7 +29,7 @@ def fill(buffer, steps, latent=(0, 0, 0)):
 
 
 def everything(buffer):
-    """A batch of all items, by position."""
+    """Returns a batch of all items, sorted by position."""
     n = buffer.stats()["items"] if len(buffer) else 0
     batch = buffer.sampler().sample(n, draws="without_replacement", timeout=0)
     return buffer.gather(batch.item_keys[np.argsort(batch.positions)])
@@ -47,7 +47,7 @@ def test_an_update_replaces_values_and_counts_stale_keys():
     np.testing.assert_array_equal(everything(buffer)["reward"], np.arange(1, 6))
 
 
-def test_a_vector_append_brings_first_values():
+def test_an_append_of_a_vector_writer_sets_the_first_values():
     buffer = make()
     writers = buffer.vector_writer(2, autoreset="disabled")
     writers.begin(state=[0, 0])
@@ -67,7 +67,7 @@ def test_sequences_take_a_value_for_each_step_or_for_the_first():
     assert buffer.update(keys[1:2], "latent", values).applied == 1
     latents = buffer.gather(keys)["latent"]
     np.testing.assert_array_equal(latents[1], values[0])
-    # Both items show the steps that they share.
+    # The neighbouring items show the same values in the steps that they share with the item.
     np.testing.assert_array_equal(latents[0, 2:], values[0, :2])
     np.testing.assert_array_equal(latents[2, :2], values[0, 2:])
     np.testing.assert_array_equal(latents[0, :2], 0)
@@ -78,7 +78,7 @@ def test_sequences_take_a_value_for_each_step_or_for_the_first():
     np.testing.assert_array_equal(latents[2, 0], 7)
 
 
-def test_the_first_steps_of_each_window_can_be_left_to_the_item_before():
+def test_an_update_may_skip_the_first_steps_of_each_window():
     buffer = make(reprise.Sequences(length=2, period=2, burn_in=1, end="continue"), shape=())
     fill(buffer, 5, latent=0)
     keys = everything(buffer).item_keys.copy()  # The items begin at steps 0 and 2.
@@ -87,7 +87,7 @@ def test_the_first_steps_of_each_window_can_be_left_to_the_item_before():
     np.testing.assert_array_equal(buffer.gather(keys)["latent"], [[0, 1, 2], [2, 3, 4]])
     refuses(ValueError, "skip is 3; allowed: below", buffer.update, keys, "latent", values, skip=3)
     refuses(ValueError, "skip is -1; allowed", buffer.update, keys, "latent", values, skip=-1)
-    # By default the second item puts back what was drawn for its first step.
+    # Without `skip` the second item writes its own value to the step that both items have.
     buffer.update(keys, "latent", values)
     np.testing.assert_array_equal(buffer.gather(keys)["latent"], [[-1, 1, -1], [-1, 3, 4]])
 
@@ -106,7 +106,7 @@ def test_every_type_and_shape(dtype, shape):
     np.testing.assert_array_equal(everything(buffer)["latent"], values[::-1])
 
 
-def test_tensors_are_values():
+def test_tensors_are_taken_as_values():
     torch = pytest.importorskip("torch")
     buffer = make()
     fill(buffer, 4)
@@ -116,7 +116,7 @@ def test_tensors_are_values():
     np.testing.assert_array_equal(everything(buffer)["latent"], values.numpy())
 
 
-def test_what_is_refused_changes_nothing():
+def test_a_refused_update_changes_no_value():
     buffer = make(reprise.Sequences(length=4, period=2, end="drop"))
     fill(buffer, 8)
     keys = everything(buffer).item_keys.copy()
@@ -137,7 +137,7 @@ def test_what_is_refused_changes_nothing():
     refuses(ValueError, "'latent' is a mutable column", buffer.schema.compress, "latent")
 
 
-def test_a_schema_says_which_columns_change():
+def test_a_schema_tells_which_columns_are_mutable():
     schema = reprise.Schema().observation("x", np.int8).mutable_column("latent", np.float32, (2,))
     assert schema.fields[1].role == reprise.Role.MUTABLE_COLUMN
     assert (

@@ -11,7 +11,7 @@ from testing.refusals import refuses
 import reprise
 
 
-def test_batches_come_as_from_a_sampler(buffer):
+def test_batches_equal_those_of_a_sampler_with_the_same_seed(buffer):
     fill(buffer, 200)
     sampler = buffer.sampler(seed=3)
     with buffer.prefetch(16, seed=3, depth=2) as batches:
@@ -23,11 +23,11 @@ def test_batches_come_as_from_a_sampler(buffer):
             assert np.array_equal(batch.weights, own.weights)
 
 
-def test_memory_goes_round(buffer):
+def test_memory_of_released_batches_is_used_again(buffer):
     fill(buffer, 50)
     with buffer.prefetch(4, depth=2) as batches:
         seen = {batch["state"].ctypes.data for _, batch in zip(range(50), batches)}
-    assert len(seen) <= 5
+    assert len(seen) <= 5  # 50 batches take the memory of a few.
 
 
 def test_an_allocator_that_fails_once_loses_no_batch(buffer):
@@ -36,7 +36,7 @@ def test_an_allocator_that_fails_once_loses_no_batch(buffer):
 
     def allocate(nbytes):
         calls.append(nbytes)
-        if len(calls) == 5:  # Three batches are made first, and one for each that is given out.
+        if len(calls) == 5:  # Three are allocated first, and one for each that is taken.
             raise MemoryError
         return np.empty(nbytes, np.uint8)
 
@@ -62,7 +62,7 @@ def test_closing_the_buffer_ends_the_iteration(buffer):
 
 
 def next_in_time(batches):
-    """The next batch, for which a busy machine may need more than one timeout."""
+    """Returns the next batch, for which a busy machine may need longer than one timeout."""
     while True:
         try:
             return next(batches)
@@ -70,7 +70,7 @@ def next_in_time(batches):
             continue
 
 
-def test_no_batch_within_the_timeout(buffer):
+def test_next_raises_if_no_batch_comes_within_the_timeout(buffer):
     batches = buffer.prefetch(4, timeout=0.12)
     refuses(TimeoutError, "Prefetcher.__next__", next, batches)
     fill(buffer, 50)
@@ -90,7 +90,7 @@ def test_closing_a_prefetcher(buffer):
     assert np.array_equal(state, copy)
 
 
-def test_with_nothing_to_draw_it_waits():
+def test_a_prefetcher_waits_while_the_buffer_is_empty():
     schema = reprise.Schema().observation("state", np.float32).reward()
     buffer = reprise.ReplayBuffer(schema, 10, rate_limiter=reprise.Unlimited())
     with buffer.prefetch(4, timeout=0.1) as batches:
@@ -99,8 +99,9 @@ def test_with_nothing_to_draw_it_waits():
         assert (next_in_time(batches)["state"] == 1).all()
 
 
-# A batch takes 84 bytes per item, and a sampler, which the prefetcher's thread makes first, 50 or
-# more. The limit leaves memory for two batches and some stacks of threads.
+# A batch takes 84 bytes per item, and the sampler that the prefetcher's thread makes first at least
+# 50. The limit leaves memory for two batches and for the stacks of some threads, but not for the
+# sampler as well.
 WITHOUT_MEMORY = """
 import resource
 import reprise
@@ -124,6 +125,6 @@ for _ in range(2):
 @pytest.mark.skipif(
     "asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer takes all address space"
 )
-def test_what_ended_its_thread_is_raised():
+def test_an_error_that_ended_the_prefetching_thread_is_raised_by_each_next():
     ended = run_python(WITHOUT_MEMORY)
     assert ended.stdout == "MemoryError\n" * 2, ended.stderr

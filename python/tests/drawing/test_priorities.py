@@ -1,4 +1,4 @@
-"""Priorities that an append has to give."""
+"""Priorities that are given with an append, and where an append must give them."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def from_caller(n_step=1):
 
 
 @pytest.mark.parametrize("none", [None, [], np.zeros(0, np.float32)], ids=["None", "[]", "array"])
-def test_without_them_nothing_is_appended(none):
+def test_an_append_without_needed_priorities_is_refused(none):
     buffer = from_caller()
     with buffer.writer() as writer:
         with pytest.raises(ValueError, match="2 items"):
@@ -35,7 +35,7 @@ def test_without_them_nothing_is_appended(none):
 
 
 @pytest.mark.parametrize("none", [None, []], ids=["None", "[]"])
-def test_steps_that_decide_nothing_need_none(none):
+def test_a_step_that_completes_no_item_needs_no_priorities(none):
     buffer = from_caller(n_step=3)
     writer = buffer.writer()
     writer.begin_episode(state=[0, 0])
@@ -47,7 +47,7 @@ def test_steps_that_decide_nothing_need_none(none):
 
 
 @pytest.mark.parametrize("none", [[], np.zeros(0)], ids=["[]", "array"])
-def test_no_priorities_are_not_those_that_were_not_given(none):
+def test_an_empty_array_of_priorities_is_refused_where_items_are_completed(none):
     buffer = plain_buffer(window=reprise.Transitions(n_step=2))
     writer, writers = buffer.writer(), buffer.vector_writer(2, autoreset="disabled")
     episode = {"state": np.zeros((3, 2)), "action": [0, 0], "reward": [0, 0]}
@@ -66,8 +66,8 @@ def test_no_priorities_are_not_those_that_were_not_given(none):
     assert (writer.episode_steps, writers[0].episode_steps) == (1, 1)
 
 
-def test_each_item_has_its_own():
-    """Each item is given one more than its action as priority."""
+def test_each_item_gets_the_priority_given_for_it():
+    """Each item is given its action plus one as its priority."""
     buffer = plain_buffer(
         window=reprise.Transitions(n_step=2),
         selectors=reprise.Proportional(alpha=1, epsilon=0, initial="from_caller"),
@@ -90,7 +90,7 @@ def test_each_item_has_its_own():
     np.testing.assert_array_equal(given, items["action"] + 1)
 
 
-def test_loose_transitions_bring_none():
+def test_append_transition_takes_no_priorities():
     writer = from_caller().writer()
     step = {"state": [0, 0], "action": 0, "reward": 0, "next_state": [1, 0]}
     with pytest.raises(ValueError, match="unknown field 'priorities'"):
@@ -99,7 +99,7 @@ def test_loose_transitions_bring_none():
     assert writer.episode_steps == 0
 
 
-def test_whole_episodes_go_by_the_present_alpha():
+def test_given_priorities_are_checked_with_the_present_alpha():
     """The weight of priority 1e6 is infinite in float32 at alpha 8, and finite at alpha 1."""
     buffer = plain_buffer(selectors=reprise.Proportional(alpha=1.0, epsilon=0))
     writer, writers = buffer.writer(), buffer.vector_writer(1, autoreset="disabled")

@@ -8,7 +8,7 @@ from testing.refusals import refuses
 import reprise
 
 
-def test_sample_into_fills_its_places_alone(buffer):
+def test_sample_into_changes_only_the_named_slots(buffer):
     fill(buffer, 100)
     sampler = buffer.sampler(seed=1)
     batch = sampler.empty_batch(16)

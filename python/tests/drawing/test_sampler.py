@@ -50,7 +50,7 @@ def test_shapes_and_dtypes_of_a_batch(buffer):
         batch.now["action"] = 3
 
 
-def test_views_are_filled_again(buffer):
+def test_a_batch_of_views_is_filled_again_by_the_next_draw(buffer):
     fill(buffer, 50)
     sampler = buffer.sampler()
     batch = sampler.sample(8, views=True)
@@ -78,7 +78,7 @@ def test_memory_is_used_again_when_nobody_holds_it(buffer):
     for _ in range(20):
         batch = sampler.sample(8)  # The previous batch is held until this assignment.
     assert len(made) == 2
-    row = batch["state"][3:]  # A view of an array keeps the batch alive too.
+    row = batch["state"][3:]  # A view of one of its arrays also keeps the batch alive.
     before = row.copy()
     del batch
     held = [sampler.sample(8) for _ in range(3)]
@@ -118,9 +118,9 @@ def test_tensors_of_a_batch(buffer):
 
 
 class FakeTorch:
-    """Stands in for torch in Batch.torch. Copies to its cuda device stay under way until `over` is
-    set. From copy number `fails` on, copies raise. `queried` is called at the first query of an
-    event."""
+    """Stands in for torch in Batch.torch. Copies to its cuda device are unfinished until `over` is
+    set. Once `fails` copies were made, further ones raise MemoryError. `queried` is called at the
+    first query of an event."""
 
     def __init__(self, fails=10**9, queried=None):
         self.fails, self.queried, self.over, self.copies = fails, queried, False, []
@@ -147,10 +147,11 @@ class FakeTorch:
 
 
 def in_flight(fake):
+    """The number of batches that the package holds until a copy to this device is finished."""
     return sum(done is fake for done, _ in _memory._in_flight)
 
 
-def test_a_batch_is_held_where_a_copy_to_a_device_fails(buffer, monkeypatch):
+def test_a_batch_is_held_after_a_copy_to_a_device_failed(buffer, monkeypatch):
     fill(buffer, 50)
     fake = FakeTorch(fails=2)
     monkeypatch.setitem(sys.modules, "torch", fake)
@@ -159,10 +160,10 @@ def test_a_batch_is_held_where_a_copy_to_a_device_fails(buffer, monkeypatch):
     assert in_flight(fake) == 1
     fake.over, fake.fails = True, 10**9
     buffer.sampler().sample(8).torch("cuda")
-    assert in_flight(fake) == 1  # The first batch is released.
+    assert in_flight(fake) == 1  # The second batch is held; the first was released.
 
 
-def test_batches_of_two_threads_are_held(buffer, monkeypatch):
+def test_a_batch_that_another_thread_copies_meanwhile_is_held(buffer, monkeypatch):
     fill(buffer, 50)
     one, other = buffer.sampler().sample(8), buffer.sampler().sample(8)
     second = threading.Thread(target=lambda: other.torch("cuda"))
@@ -227,7 +228,7 @@ TORCH_TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "f
 
 
 def batch_of_types(names):
-    """A batch with a field of each type, in which every value is 1."""
+    """Returns a batch with a field of each type, in which every value is 1."""
     schema = reprise.Schema().observation("state", np.float32, (2,)).reward()
     for name in names:
         schema.column(name, name, (3,))
@@ -298,7 +299,7 @@ def test_memory_of_many_kinds(buffer, allocator):
     assert len(made) == 1 and set(batch["action"]) <= set(range(50))
 
 
-def test_the_users_allocator(buffer):
+def test_an_allocator_is_called_only_for_more_memory(buffer):
     fill(buffer, 50)
     made = []
 
@@ -386,7 +387,7 @@ def test_an_owned_batch_does_not_keep_the_buffer():
     assert (frames == 1).all() and batch["reward"].shape == (2,)
 
 
-def test_flags_are_no_text(buffer):
+def test_a_text_is_no_flag(buffer):
     fill(buffer, 10)
     sampler = buffer.sampler()
     for flag in ("views", "gather"):

@@ -8,7 +8,7 @@ import reprise
 
 
 def filled(window):
-    """Two episodes whose rewards are 1, 2, 3 and so on, and whose states count their steps."""
+    """Returns a buffer of two episodes whose rewards are 1, 2, 3 and so on."""
     schema = reprise.Schema().observation("state", np.float32).reward()
     replay = reprise.ReplayBuffer(schema, 1000, window=window, selectors=reprise.Uniform())
     writer = replay.writer()
@@ -18,14 +18,14 @@ def filled(window):
     return replay
 
 
-def test_without_n_step_there_are_none():
+def test_sequences_without_n_step_have_no_returns():
     batch = filled(reprise.Sequences(length=4, period=4)).sampler().sample(8)
     assert batch.returns == {} and batch.discounts.shape == (8,)
     with pytest.raises(KeyError, match="of Batch.returns: none: sequences have returns with n_ste"):
         batch.returns["reward"]
 
 
-def test_every_kind_of_batch_has_them():
+def test_returns_of_sequences_are_in_every_kind_of_batch():
     replay = filled(reprise.Sequences(length=4, period=4, n_step=2, discount=0.5))
     batch = replay.sampler(seed=1).sample(8)
     assert batch.discounts.dtype == batch.returns["reward"].dtype == np.float32

@@ -40,7 +40,7 @@ def test_returns_are_those_of_the_call(name, stage):
     assert source.sample(16).discounts.min() == 0.125
 
 
-def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by():
+def test_a_samplers_updates_and_prefetched_batches_use_its_own_selector():
     selectors = [reprise.Uniform(), reprise.Proportional(alpha=1.0, epsilon=0.0)]
     replay = buffer_of(0.0, selectors=selectors)
     sampler = replay.selector(1).sampler()
@@ -50,16 +50,16 @@ def test_updates_and_batches_ahead_are_those_of_the_selector_that_it_draws_by():
 
 
 @pytest.mark.parametrize("name", ["sampler", "guest"])
-def test_a_thread_draws_no_more_items_than_it_gives(name):
+def test_a_prefetching_thread_draws_no_more_items_than_it_gives(name):
     source, same = SOURCES[name](), SOURCES[name]()
-    source.sample(64)  # Its memory has room for more items, and may be used again.
+    source.sample(64)  # The memory of this larger batch may be used again.
     with source.prefetch(16) as batches:
         for _, batch in zip(range(8), batches):
             assert (state(batch) == state(same.sample(16))).all()
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_thread_draws_ahead_what_another_source_would(name):
+def test_prefetched_batches_equal_those_of_a_second_source(name):
     source, same = SOURCES[name](), SOURCES[name]()
     with source.prefetch(16, depth=3, beta=0.7) as batches:
         for _, batch in zip(range(20), batches):
@@ -75,7 +75,7 @@ def test_a_thread_draws_ahead_what_another_source_would(name):
 
 
 def first_batches(source, count=3):
-    """The first batch of each prefetcher."""
+    """Returns the first batch of each of `count` prefetchers."""
     made = []
     for _ in range(count):
         with source.prefetch(16) as batches:
@@ -84,13 +84,13 @@ def first_batches(source, count=3):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_each_thread_of_a_source_draws_other_batches(name):
+def test_each_prefetcher_of_a_source_draws_other_batches(name):
     made = first_batches(SOURCES[name]())
     assert len(set(made)) == 3 and made == first_batches(SOURCES[name]())
     assert made[0] == tuple(state(SOURCES[name]().sample(16)))
 
 
-def test_the_first_thread_of_a_resumed_sampler_goes_on_where_that_was(tmp_path):
+def test_the_first_prefetcher_of_a_resumed_sampler_continues_its_draws(tmp_path):
     sampler = buffer_of(0.0).sampler(seed=5)
     replay = buffer_of(0.0)
     saved = replay.sampler(seed=5)

@@ -22,7 +22,7 @@ def versions_in(replay, n=200):
     return sorted(set(replay.sampler().sample(n, timeout=0)["version"].tolist()))
 
 
-def test_nothing_is_drawn_that_is_too_many_versions_behind():
+def test_items_too_many_versions_behind_are_not_drawn():
     replay = versions_buffer(max_staleness=2, shards=3)
     append_versions(replay.writer(), range(10))
     assert replay.version == 0 and versions_in(replay) == list(range(10))
@@ -39,7 +39,7 @@ def test_nothing_is_drawn_that_is_too_many_versions_behind():
     assert replay.options["max_staleness"] == 2 and plain_buffer().options["max_staleness"] is None
 
 
-def test_a_version_below_0_is_refused_with_the_step_too():
+def test_a_version_below_0_is_refused():
     replay = versions_buffer()
     step, what = {"reward": 0, "next_x": 1}, "'version' is -1; allowed: at least 0"
     with replay.writer() as writer:
@@ -90,19 +90,19 @@ def test_a_process_says_which_version_made_its_steps():
         assert sorted(set(guest.sampler().sample(50)["version"].tolist())) == [2, 3, 4]
 
 
-def test_a_wait_says_how_many_items_are_outdated():
+def test_the_error_of_a_wait_names_the_number_of_outdated_items():
     replay = versions_buffer(max_staleness=0, rate_limiter=reprise.MinSize(4))
     append_versions(replay.writer(), range(5))
     replay.set_version(4)
-    told = "1 of the 4 items needed; 4 more are outdated: over max_staleness behind version 4"
-    refuses(TimeoutError, re.escape(told), replay.sampler().sample, 1, timeout=0.01)
+    message = "1 of the 4 items needed; 4 more are outdated: over max_staleness behind version 4"
+    refuses(TimeoutError, re.escape(message), replay.sampler().sample, 1, timeout=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.raises(RuntimeWarning, match="were drawn; 4 more are outdated: over max_stale"):
             replay.sampler().sample(1)
 
 
-def test_it_goes_through_checkpoints(tmp_path):
+def test_versions_and_max_staleness_go_through_checkpoints(tmp_path):
     replay = versions_buffer(max_staleness=1)
     append_versions(replay.writer(), range(6))
     replay.set_version(4)
@@ -112,7 +112,7 @@ def test_it_goes_through_checkpoints(tmp_path):
     assert loaded.schema == replay.schema and loaded.options["max_staleness"] == 1
 
 
-def test_what_is_refused():
+def test_versions_are_refused_without_a_field_for_them():
     plain, replay = plain_buffer(), versions_buffer(max_staleness=1)
     refuses(ValueError, "max_staleness is 3, and the schema has no", plain_buffer, max_staleness=3)
     refuses(ValueError, "the schema has no version", plain.set_version, 1)

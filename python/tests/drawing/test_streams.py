@@ -15,7 +15,8 @@ def make(window, capacity=1024, **options):
 
 
 def fill(buffer, writer=None, first=0):
-    """Episodes of 3, 1 and 4 steps, terminated, truncated and terminated; states 100, 101, ..."""
+    """Appends episodes of 3, 1 and 4 steps, terminated, truncated and terminated, with states from
+    100, 200 and 300 on."""
     writer = writer or buffer.writer(timeout=0)
     for number, (steps, end) in enumerate([(3, "TERMINATED"), (1, "TRUNCATED"), (4, "TERMINATED")]):
         states = 100 * (number + 1) + first + np.arange(steps + 1)
@@ -115,7 +116,7 @@ def test_streams_of_a_guest_are_those_of_the_host():
         assert (batch["is_first"] == (batch["state"] % 100 == 0)).all()
 
 
-def test_what_cannot_be_is_refused():
+def test_options_that_do_not_go_with_streams_are_refused():
     window = reprise.Sequences(length=4, end="continue")
     with pytest.raises(ValueError, match="unique_frames: window is Sequences with end"):
         make(window).sampler(unique_frames=True)

@@ -7,7 +7,8 @@ STARTS = ["repeat_first", "zeros"]
 
 
 def of_episodes(window, shape=(2,)):
-    """A buffer of two episodes, of 11 and of 2 steps; every pixel of frame t is t."""
+    """Returns a buffer of two episodes, of 11 and of 2 steps. Every pixel of a frame is the frame's
+    number."""
     schema = reprise.Schema().observation("frame", np.uint8, shape).column("a", np.int64)
     replay = reprise.ReplayBuffer(schema, 100, window=window, selectors=reprise.Uniform())
     for steps, first in ((11, 10), (2, 50)):
@@ -29,7 +30,7 @@ def sequences(frame_stack, end="zero_pad", start="repeat_first", shape=(2,)):
 
 
 def both(replay, n=40):
-    """Batches of the same items, with whole stacks and with unique frames."""
+    """Returns two batches of the same items, one with whole stacks and one with unique frames."""
     return (
         replay.sampler(seed=3).sample(n),
         replay.sampler(seed=3, unique_frames=True).sample(n),
@@ -39,7 +40,7 @@ def both(replay, n=40):
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("frame_stack", [1, 2, 4])
 @pytest.mark.parametrize("n_step", [1, 3, 5])
-def test_stacks_are_those_of_a_batch_of_whole_ones(n_step, frame_stack, start):
+def test_stacks_made_of_unique_frames_equal_whole_stacks(n_step, frame_stack, start):
     whole, unique = both(filled(n_step, frame_stack, start))
     assert whole.frames == {}
     with pytest.raises(KeyError, match="without unique_frames=True"):
@@ -57,7 +58,7 @@ def test_stacks_are_those_of_a_batch_of_whole_ones(n_step, frame_stack, start):
         )
 
 
-def test_stacks_share_the_memory_of_frames_where_every_window_is_whole():
+def test_stacks_share_the_memory_of_frames_if_no_window_is_short():
     _, unique = both(filled(1, 4))
     frames = unique.frames["frame"]
     for array in (unique["frame"], unique["next_frame"], unique.now["frame"], unique.next["frame"]):
@@ -84,7 +85,7 @@ def test_arrays_keep_the_memory_of_a_batch():
     np.testing.assert_array_equal(held, before)
 
 
-def test_lengths_that_were_not_gathered_or_are_wrong_read_nothing_beyond():
+def test_missing_or_wrong_lengths_read_nothing_beyond_the_batch():
     replay = filled(3, 2)
     sampler = replay.sampler(unique_frames=True)
     assert sampler.sample(8, gather=False)["next_frame"].shape == (8, 2, 2)
@@ -100,7 +101,9 @@ def test_lengths_that_were_not_gathered_or_are_wrong_read_nothing_beyond():
 @pytest.mark.parametrize("end", ["zero_pad", "drop", "overlap"])
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
 @pytest.mark.parametrize("frame_stack", [1, 2, 4])
-def test_stacks_of_sequences_are_those_of_a_batch_of_whole_ones(frame_stack, shape, end, start):
+def test_stacks_of_sequences_made_of_unique_frames_equal_whole_stacks(
+    frame_stack, shape, end, start
+):
     whole, unique = both(sequences(frame_stack, end, start, shape))
     of_step = shape if frame_stack == 1 else (frame_stack, *shape)
     assert whole["frame"].shape == (40, 5, *of_step)

@@ -32,7 +32,7 @@ def keys_by_position(buffer):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_priorities_are_what_was_given(prioritized, dtype):
+def test_probabilities_follow_the_updated_priorities(prioritized, dtype):
     keys = keys_by_position(prioritized)
     result = prioritized.update_priorities(keys, np.array([1, 2, 3, 4], dtype))
     assert result == reprise.UpdateResult(applied=4, stale=0)
@@ -52,7 +52,7 @@ def test_arrays_of_any_layout(prioritized):
 
 
 @pytest.mark.parametrize("none", [[], (), np.zeros(0, np.float32), np.zeros(0, object)])
-def test_an_empty_array_is_no_keys(prioritized, none):
+def test_an_empty_array_of_any_type_is_taken_as_no_keys(prioritized, none):
     assert prioritized.update_priorities(none, []) == (0, 0)
     assert prioritized.remove(none) == 0 and len(prioritized) == 4
     assert len(prioritized.gather(none)) == prioritized.selector().priorities(none).size == 0
@@ -110,14 +110,14 @@ def test_wrong_priorities(prioritized, priority):
     refuses(ValueError, "selector", prioritized.selector, 2)
 
 
-def test_results_differ_in_either_count(schema):
+def test_results_count_applied_and_stale_updates(schema):
     buffer = reprise.ReplayBuffer(schema, 100, shards=1)
     fill(buffer, 100)
-    gone = buffer.sampler().sample(100, draws="without_replacement").item_keys
+    stale_keys = buffer.sampler().sample(100, draws="without_replacement").item_keys
     fill(buffer, 300)
-    here = buffer.sampler().sample(4).item_keys
+    valid_keys = buffer.sampler().sample(4).item_keys
     for applied, stale in ((4, 0), (4, 1), (4, 7), (0, 7), (1, 7), (1, 0), (1, 0), (0, 0), (0, 1)):
-        keys = np.concatenate([here[:applied], gone[:stale]])
+        keys = np.concatenate([valid_keys[:applied], stale_keys[:stale]])
         assert buffer.update_priorities(keys, np.ones(len(keys))) == (applied, stale)
 
 

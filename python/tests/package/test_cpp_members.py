@@ -1,5 +1,5 @@
-"""Every option and statistic of C++ is in Python too: the lists of members in python/src, and of
-counters in reprise.metrics, are complete."""
+"""Python has every option and statistic of C++: the lists of members in python/src and of counters
+in reprise.metrics are complete."""
 
 import pathlib
 import re
@@ -26,11 +26,11 @@ def members(struct):
     return set(names)
 
 
-def test_every_option_is_there():
+def test_python_has_every_option_of_cpp():
     assert members("Options") == set(plain_buffer(10).options)
 
 
-def test_every_statistic_is_there():
+def test_python_has_every_statistic_of_cpp():
     assert members("Stats") == set(plain_buffer(10).stats())
 
 

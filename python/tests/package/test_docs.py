@@ -1,5 +1,5 @@
 """The Python code of docs/python.md and of the guides runs, block after block, as a reader would
-type it. The guides go on with the names of docs/python.md."""
+type it. The code of the guides uses names that docs/python.md has defined."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def run(page: Path, names: dict[str, Any]) -> int:
-    """Runs the blocks of a page and returns how many there are. Errors name the line in the page."""
+    """Runs the blocks of a page; returns their number. Errors name the line in the page."""
     text = page.read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
     for block in blocks:

@@ -1,4 +1,5 @@
-"""Every message that docs/guide/messages.md explains is one that the package says."""
+"""Every message that docs/guide/messages.md explains is raised by some call, and every message that
+a call raises here is explained there."""
 
 import os
 import re
@@ -66,7 +67,7 @@ def waits_without_timeout():
 
 
 def beside_a_wait(replay, sampler, call):
-    """Runs a call while another thread waits for a batch of 50, and then closes the buffer."""
+    """Makes a call while another thread waits for a batch of 50, then closes the buffer."""
     first = threading.Thread(target=lambda: pytest.raises(reprise.Closed, sampler.sample, 50))
     first.start()
     try:
@@ -197,11 +198,11 @@ CALLS = [
 
 
 def plain(message):
-    """The message with # for its figures, which differ from run to run."""
+    """Returns the message with # in place of its figures, which differ from run to run."""
     return re.sub(r"-?\d[\d.]*", "#", message)
 
 
-def test_each_is_said():
+def test_the_page_and_the_calls_have_the_same_messages():
     text = DOCUMENT.read_text("utf-8")
     rows = re.findall(r"^\| `([^`]+)` \|", text, re.M)
     shown = {plain(message) for message in [*rows, *re.findall(r"`(timed out after [^`]+)`", text)]}

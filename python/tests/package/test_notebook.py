@@ -1,4 +1,5 @@
-"""The cells of the notebook in examples/python run, one after the other, and none keeps an output."""
+"""The cells of the notebook in examples/python run, one after the other, and the file keeps no
+output."""
 
 import json
 

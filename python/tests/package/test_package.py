@@ -20,7 +20,7 @@ from reprise import _options, _vocabulary
 
 STUB = ast.parse((Path(reprise.__file__).parent / "__init__.pyi").read_text())
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
-# For these classes inspect shows the signature of a base class.
+# Classes for which `inspect` shows the signature of a base class.
 INHERITED = {"Closed", "NothingToDraw", "CheckpointError", "Role", "End"}
 
 
@@ -34,7 +34,8 @@ NAMES = {"End": reprise.End}  # Names that occur in defaults of the stub.
 
 
 def parameters(function, is_method):
-    """Each parameter of a stub's function: its name with stars, whether keyword-only, default."""
+    """Returns each parameter of a function in the stub: its name with stars, whether it is
+    keyword-only, and its default."""
     arguments = function.args
     named = arguments.posonlyargs + arguments.args
     defaults = [None] * (len(named) - len(arguments.defaults)) + arguments.defaults
@@ -49,7 +50,7 @@ def parameters(function, is_method):
 
 
 def shown(value):
-    """The parameters that `inspect` shows, in the form of `parameters`."""
+    """Returns the parameters that `inspect` shows, in the form of `parameters`."""
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     return [
         (marks.get(p.kind, "") + p.name, p.kind is inspect.Parameter.KEYWORD_ONLY, p.default)
@@ -59,7 +60,7 @@ def shown(value):
 
 @pytest.fixture(scope="module")
 def instances(tmp_path_factory):
-    """An object of each class that has methods."""
+    """An object of each class that has methods, by the name of the class."""
     schema = reprise.Schema().observation("x", np.float32).reward()
     buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
     writer = buffer.writer()
@@ -108,7 +109,7 @@ def dataclass_fields(node):
 
 
 def members(node):
-    """The members of an enum, which the stub assigns."""
+    """Returns the members of an enum in the stub, and their values."""
     return {
         item.targets[0].id: ast.literal_eval(item.value)
         for item in node.body
@@ -133,7 +134,7 @@ def test_the_stub_is_up_to_date():
         (_vocabulary.Goal, lambda buffer, word: buffer.hindsight("x", goal=word)),
     ],
 )
-def test_words_of_the_stub_are_those_that_are_taken(words, call, instances):
+def test_words_of_parameters_in_the_stub_are_the_allowed_ones(words, call, instances):
     with pytest.raises(ValueError, match="; allowed: ") as refused:
         call(instances["ReplayBuffer"], "no such word")
     allowed = str(refused.value).split("; allowed: ")[1]
@@ -151,7 +152,7 @@ def test_words_of_the_stub_are_those_that_are_taken(words, call, instances):
         *[(kind.__name__, "initial", "selectors") for kind in WITH_INITIAL],
     ],
 )
-def test_words_of_options_in_the_stub_are_those_that_are_taken(name, option, of):
+def test_words_of_options_in_the_stub_are_the_allowed_ones(name, option, of):
     wrong = getattr(reprise, name)(**{option: "no such word"})
     with pytest.raises(
         ValueError, match=f"{name}.{option} is 'no such word'; allowed: "
@@ -162,7 +163,7 @@ def test_words_of_options_in_the_stub_are_those_that_are_taken(name, option, of)
     assert types[option] == f"Literal[{words}]" + (" | float" if number else "")
 
 
-def test_no_word_of_the_stub_is_any_text():
+def test_parameters_that_take_words_are_not_of_type_str():
     text = ast.unparse(STUB)
     for parameter in ("normalise", "draws", "autoreset", "goal", "initial", "end", "stack_start"):
         assert re.search(rf"\b{parameter}: (_[A-Z]|Literal\[)", text), parameter
@@ -211,7 +212,7 @@ def test_every_public_name_is_in_the_stub():
 @pytest.mark.parametrize(
     "name, method", [pytest.param(n, m, id=f"{n}.{m.name}") for n, m in stub_methods()]
 )
-def test_parameters_are_those_of_the_stub(name, method, instances):
+def test_parameters_equal_those_of_the_stub(name, method, instances):
     decorators = {getattr(d, "id", "") for d in method.decorator_list}
     value = inspect.getattr_static(getattr(reprise, name), method.name)
     if "property" in decorators:
@@ -236,7 +237,7 @@ def test_parameters_are_those_of_the_stub(name, method, instances):
 
 
 @pytest.mark.parametrize("name", sorted(reprise.__all__))
-def test_help_is_worth_reading(name):
+def test_every_public_name_has_documentation(name):
     value = getattr(reprise, name)
     assert value.__module__ == "reprise"
     assert len(inspect.getdoc(value)) > 40

@@ -1,4 +1,4 @@
-"""The program that mypy checks against the types of the package runs."""
+"""The program that mypy checks against the package's types also runs."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ def test_the_program_runs():
     typed_program.main()
 
 
-def test_it_names_every_class():
+def test_the_program_names_every_class():
     text = Path(typed_program.__file__).read_text("utf-8")
     classes = {name for name, value in vars(reprise).items() if isinstance(value, type)}
     # test_package.py compares the fields of strategies with their types.

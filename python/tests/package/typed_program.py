@@ -1,5 +1,5 @@
-"""A user's program that names every class. mypy checks it strictly against the package's types, and
-test_typed_program.py runs it, so that what the types allow works."""
+"""A user's program that names every class. mypy checks it strictly against the package's types;
+test_typed_program.py runs it, so that everything that the types allow here also works."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from testing.threads import running
 import reprise
 
 
-def test_a_guest_knows_the_buffer():
+def test_a_guest_has_the_schema_window_and_stats_of_the_buffer():
     window = reprise.Transitions(n_step=3, discount=0.9)
     replay = plain_buffer(window=window)
     fill(replay, 10)
@@ -98,7 +98,7 @@ def test_a_host_may_come_later_than_its_guests():
         hosts.append(replay.share(address))
 
 
-def test_what_a_guest_cannot_do_says_where_it_is_done():
+def test_a_call_that_a_guest_lacks_names_the_call_of_the_buffer():
     replay = plain_buffer()
     with attached_guest(replay) as guest:
         for name in ("save", "episodes", "restore", "options", "gather", "clear", "share"):

@@ -14,8 +14,9 @@ import reprise
 
 
 def rank(address, number, results):
-    """Draws, and sets priorities that no other rank sets: `number` plus twice the batch's
-    number."""
+    """Draws batches, and sets priorities that no other rank sets: `number` plus twice the number of
+    the batch. Puts in `results` the number of applied updates, and the last priority of each
+    key."""
     last, applied = {}, 0
     with reprise.attach(address) as guest:
         sampler = guest.sampler(seed=number)
@@ -34,15 +35,17 @@ def test_updates_of_two_ranks_are_applied_once_each():
         write_all(address, 0, 50)
         wait_until(lambda: len(replay) == 50)
         with running_child(rank, address, 1, results), running_child(rank, address, 2, results):
-            (one, of_one), (other, of_other) = results.get(timeout=180), results.get(timeout=180)
-    assert replay.stats()["applied_updates"] == one + other == 2 * 100 * 16
-    keys = list(of_one.keys() | of_other.keys())
-    found = replay.selector(0).priorities(np.array(keys))
-    for key, priority in zip(keys, found.tolist()):
-        assert priority in (of_one.get(key), of_other.get(key))
+            (first, last_of_first), (second, last_of_second) = (
+                results.get(timeout=180) for _ in range(2)
+            )
+    assert replay.stats()["applied_updates"] == first + second == 2 * 100 * 16
+    keys = list(last_of_first.keys() | last_of_second.keys())
+    priorities = replay.selector(0).priorities(np.array(keys))
+    for key, priority in zip(keys, priorities.tolist()):
+        assert priority in (last_of_first.get(key), last_of_second.get(key))
 
 
-def test_batches_are_the_callers_unless_they_are_views():
+def test_batches_are_copies_unless_views_are_asked_for():
     replay = plain_buffer(500)
     fill(replay, 400)
     with attached_guest(replay) as guest:
@@ -71,7 +74,7 @@ def test_batches_are_the_callers_unless_they_are_views():
         assert np.shares_memory(batch["action"], memory[0])
 
 
-def test_calls_say_why_there_is_no_batch():
+def test_errors_of_a_guests_sampler_are_those_of_a_sampler():
     replay = plain_buffer(500, selectors=reprise.Proportional(alpha=1.0, epsilon=0.0))
     with attached_guest(replay) as guest:
         here, there = replay.sampler(), guest.sampler()
@@ -111,7 +114,7 @@ def test_a_batch_has_as_many_bytes_as_the_host_allows():
         assert len(sampler.sample(100)) == 100
 
 
-def test_a_sampler_of_a_guest_is_no_part_of_a_save(tmp_path):
+def test_a_save_refuses_a_sampler_of_a_guest(tmp_path):
     replay = plain_buffer()
     with attached_guest(replay) as guest:
         with pytest.raises(ValueError, match="of another buffer"):

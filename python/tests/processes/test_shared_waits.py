@@ -1,4 +1,4 @@
-"""Waits of guests: with warnings, interrupted, without the GIL."""
+"""Waits of guests: their warnings, interrupts during a wait, and other threads meanwhile."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ import reprise
 
 
 @pytest.mark.parametrize("who", ["sampler", "sampler of a closed guest", "writer"])
-def test_a_long_wait_is_told_in_the_words_of_the_host(who):
+def test_the_warning_of_a_guests_long_wait_has_the_hosts_reason(who):
     if who != "writer":
         replay = plain_buffer(rate_limiter=reprise.MinSize(50))
         fill(replay, 20)
@@ -47,7 +47,7 @@ def test_a_long_wait_is_told_in_the_words_of_the_host(who):
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
-def test_a_writer_times_out_also_once_its_guest_is_closed():
+def test_a_writer_of_a_closed_guest_still_times_out():
     with attached_guest(queue_of(4), ring_steps=8) as guest:
         writer = guest.writer(timeout=0)
         guest.close()
@@ -178,7 +178,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_keyboard_interrupt_ends_a_call_of_a_stopped_host(tmp_path):
+def test_a_keyboard_interrupt_ends_a_call_to_a_stopped_host(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(STOPPED, "utf-8")
     child = run_script(program)

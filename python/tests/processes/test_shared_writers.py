@@ -1,4 +1,4 @@
-"""Writers and vector writers of other processes: every row is accounted for."""
+"""Writers and vector writers of other processes: no step is lost or stored twice."""
 
 import contextlib
 import re
@@ -52,7 +52,7 @@ def appended(writer):
     refuses(reprise.Closed, "the writer is closed", writer.begin_episode, state=[0, 0])
 
 
-def test_every_way_to_append_leaves_the_buffer_as_a_writer_of_its_process_does():
+def test_every_way_to_append_stores_what_a_writer_in_the_process_stores():
     options = {"window": reprise.Transitions(n_step=2), "shards": 1, "chunk_steps": 64}
     here, there = plain_buffer(1000, **options), plain_buffer(1000, **options)
     appended(here.writer())
@@ -65,7 +65,7 @@ def test_every_way_to_append_leaves_the_buffer_as_a_writer_of_its_process_does()
     assert (ours[".returns"]["reward"] == theirs[".returns"]["reward"]).all()
 
 
-def test_a_full_buffer_is_waited_for_and_named():
+def test_an_append_without_room_times_out_with_the_hosts_reason():
     replay = queue_of(4)
     with attached_guest(replay, ring_steps=8) as guest:
         writer = guest.writer(timeout=0.05)
@@ -81,7 +81,7 @@ def test_a_full_buffer_is_waited_for_and_named():
         assert 4 <= replay.stats()["committed_steps"] <= i
 
 
-def test_refusals_are_those_of_the_process():
+def test_a_guest_refuses_with_the_messages_of_the_buffer():
     replay = plain_buffer(max_writers=2)
     fill(replay, 10)
     with attached_guest(replay) as guest:

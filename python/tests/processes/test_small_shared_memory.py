@@ -1,5 +1,5 @@
-"""Shared buffers where /dev/shm has 64 MiB, as in containers of Docker, and what is left there and in
-/tmp once all have been killed."""
+"""Shared buffers where /dev/shm has only 64 MiB, as in containers of Docker, and files that killed
+processes leave there and in /tmp (there must be none)."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from testing.children import run_python
 
 import reprise
 
-# Mounts a file system of the test's own at /dev/shm and at /tmp.
+# Mounts a file system of the test's own at /dev/shm, and another at /tmp.
 BEFORE = ["unshare", "--map-root-user", "--mount", "sh", "-c",
           'mount -t tmpfs -o size=64m none /dev/shm && mount -t tmpfs none /tmp && exec "$@"',
           "sh"]  # fmt: skip

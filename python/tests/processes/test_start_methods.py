@@ -1,4 +1,4 @@
-"""A buffer is shared with children of every start method, which get nothing but its address."""
+"""A buffer is shared with children of every start method. A child gets nothing but the address."""
 
 import os
 import re
@@ -88,12 +88,12 @@ CALLS = [
 ]
 
 
-def test_a_fork_of_a_host_and_guest_is_told_to_attach_and_can():
+def test_a_forked_child_of_host_and_guest_is_told_to_attach_and_can_do_so():
     child = run_python(FORKED.format(calls=CALLS))
     assert (child.returncode, child.stdout) == (0, "end\n"), child.stderr
 
 
-def test_a_buffer_that_is_handed_over_is_refused_with_the_address_as_the_way():
+def test_handing_a_buffer_to_a_process_is_refused_and_the_error_names_attach():
     with pytest.raises(RuntimeError, match=r"replay.share\(\).*reprise.attach\(address\)"):
         with running_child(write_all, numbered(), 0, 1):
             pass

@@ -40,7 +40,8 @@ reprise::ReplayBuffer& buffer_of(const nb::object& capsule) {
   return *static_cast<reprise::ReplayBuffer*>(buffer);
 }
 
-/// Whether `Refusal` catches what the selector's rule, whose code is the other module's, throws.
+/// Sets alpha. Returns whether that throws a Refusal: its code is in the module that made the
+/// buffer, so the type has to be known across modules.
 bool alpha_is_refused(const nb::object& capsule, float alpha) {
   try {
     buffer_of(capsule).selector().set_alpha(alpha);

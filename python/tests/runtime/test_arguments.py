@@ -16,8 +16,8 @@ def new():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The names that the calls below use."""
+def names(tmp_path_factory):
+    """The names that the calls below, which are texts, may use."""
     schema = plain_schema()
     buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), episode_index=True)
     fill(buffer, 10)
@@ -43,7 +43,7 @@ OPTIONS = (
     "max_staleness, episode_index, max_writers, chunk_steps, shards, key_tag, storage"
 )
 
-MISFITS = {
+WRONG_SIGNATURES = {
     "reprise.ReplayBuffer()": "ReplayBuffer: schema is missing",
     "reprise.ReplayBuffer(s)": "ReplayBuffer: capacity_steps is missing",
     "reprise.ReplayBuffer(s, 10, alpha=1)": "ReplayBuffer: unexpected keyword 'alpha'; allowed: "
@@ -75,7 +75,7 @@ MISFITS = {
     "tree.assign(1)": "SegmentTree.assign: values is missing",
 }
 
-KINDS = {
+WRONG_KINDS = {
     "reprise.ReplayBuffer('x', 5)": "ReplayBuffer: schema is 'x'; allowed: a Schema",
     "new().observation(5, 'f4')": "Schema.observation: name is 5; allowed: a str that",
     "new().reward((2,))": "Schema.reward: name is (2,); allowed: a str that",
@@ -117,7 +117,7 @@ KINDS = {
 }
 
 
-# Calls with a count, place or size in place of {}, and the argument's name in errors.
+# Calls in which {} is a count, place or size, and how errors name that argument.
 COUNTS = {
     "reprise.ReplayBuffer(s, {})": "ReplayBuffer: capacity_steps",
     "reprise.ReplayBuffer(s, 10, max_times_sampled={})": "ReplayBuffer: max_times_sampled",
@@ -166,7 +166,7 @@ COUNTS = {
     "tree.min(0, {})": "SegmentTree.min: last",
     "v[{}]": "VectorWriter: environment",
 }
-# Calls with a real number in place of {}.
+# Calls in which {} is a real number, and how errors name that argument.
 REALS = {
     "reprise.ReplayBuffer(s, 9, window=reprise.Transitions(discount={}))": "Transitions.discount",
     "reprise.ReplayBuffer(s, 9, selectors=reprise.Proportional(alpha={}))": "Proportional.alpha",
@@ -200,7 +200,7 @@ FLAGS = {
     "b.prefetch(1, gather={})": "ReplayBuffer.prefetch: gather",
     "b.save(at, incremental={})": "ReplayBuffer.save: incremental",
 }
-# Counts whose C++ type is signed, so that -1 is refused by value.
+# Counts whose C++ type is signed: -1 reaches the library, which refuses it in its own words.
 SIGNED = (
     *("Sampler.sample: n", "Sampler.empty_batch: n", "ReplayBuffer.prefetch: n"),
     *("ReplayBuffer.save: compression", "Mix: n"),
@@ -208,56 +208,56 @@ SIGNED = (
 
 
 @pytest.mark.parametrize("call, name", [*COUNTS.items(), *REALS.items(), *TIMES.items()])
-def test_flags_are_no_numbers(call, name, made):
+def test_true_and_false_are_refused_as_numbers(call, name, names):
     for given in ("True", "False"):
         with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*{given}.*; allowed: "):
-            eval(call.format(given), dict(made))
+            eval(call.format(given), dict(names))
 
 
 @pytest.mark.parametrize("call, name", COUNTS.items())
-def test_counts_are_integers_in_range(call, name, made):
+def test_counts_are_integers_in_range(call, name, names):
     for given in ("1.5", "'1'", "np.float32(1)", "np.True_"):
         shown = "" if name == "Mix: parts[0]" else re.escape(repr(eval(given)))
         with pytest.raises(TypeError, match=f"^{re.escape(name)} is .*{shown}.*; allowed: "):
-            eval(call.format(given), dict(made))
+            eval(call.format(given), dict(names))
     for given in (-(2**70), 2**70):
         said = f"^{re.escape(name)} is {given}; allowed: an integer of"
-        refuses(ValueError, said, eval, call.format(given), dict(made))
+        refuses(ValueError, said, eval, call.format(given), dict(names))
     if name not in SIGNED and not call.startswith("v["):
         said = f"^{re.escape(name)} is -1; allowed: an integer of at"
-        refuses(ValueError, said, eval, call.format("-1"), dict(made))
+        refuses(ValueError, said, eval, call.format("-1"), dict(names))
     negative = (
         "allowed: 1 to max_writers|^environment -3 of 2$|"
         + re.escape(name)
         + " is .*-1.*(; allowed: |range)"
     )
     with pytest.raises((ValueError, IndexError), match=negative):
-        eval(call.format("-1" if not call.startswith("v[") else "-3"), dict(made))
-    # An integer of numpy is never a TypeError.
+        eval(call.format("-1" if not call.startswith("v[") else "-3"), dict(names))
+    # An integer of numpy is taken, or refused for its value, but never for its type.
     try:
-        eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(made))
+        eval(call.format("np.int32(10**9)" if "per_second" in call else "np.int32(1)"), dict(names))
     except (ValueError, RuntimeError, TimeoutError, IndexError):
         pass
 
 
 @pytest.mark.parametrize("call, name", REALS.items())
-def test_numbers_are_real_and_in_range(call, name, made):
+def test_numbers_are_real_and_in_range(call, name, names):
     for given in ("x", 1j, [1.0, 2.0]):
-        # MaxHeap.initial may also be a word.
+        # A text in MaxHeap.initial may be a word that is allowed, so a wrong one is a ValueError.
         error = (TypeError, ValueError) if name == "MaxHeap.initial" else TypeError
         with pytest.raises(error, match=f"^{re.escape(name)} is .*; allowed: .*a number$"):
-            eval(call.format(repr(given)), dict(made))
+            eval(call.format(repr(given)), dict(names))
     said = f"^{re.escape(name)} is 10+; allowed: a number in the range"
-    refuses(ValueError, said, eval, call.format(10**400), dict(made))
+    refuses(ValueError, said, eval, call.format(10**400), dict(names))
 
 
 @pytest.mark.parametrize("call, name", FLAGS.items())
-def test_flags_are_true_or_false(call, name, made):
+def test_flags_are_true_or_false(call, name, names):
     with pytest.raises(TypeError, match=f"^{name} is 'x'; allowed: True or False$"):
-        eval(call.format("'x'"), dict(made))
+        eval(call.format("'x'"), dict(names))
 
 
-def test_numbers_of_numpy_are_numbers(made):
+def test_numbers_of_numpy_are_numbers(names):
     one, half, yes = np.int32(1), np.float64(0.5), np.bool_(True)
     buffer = reprise.ReplayBuffer(
         plain_schema(),
@@ -271,12 +271,14 @@ def test_numbers_of_numpy_are_numbers(made):
     )
     assert buffer.options["capacity_steps"] == 100 and buffer.options["episode_index"] is True
     buffer.selector(np.uint8(0)).set_alpha(np.float32(0.25))
-    made["b"].sampler(seed=np.uint64(2**64 - 1)).sample(np.int8(4), beta=half, views=yes)
-    assert made["b"].episodes().find(np.int64(0), np.uint8(3)) is not None
+    names["b"].sampler(seed=np.uint64(2**64 - 1)).sample(np.int8(4), beta=half, views=yes)
+    assert names["b"].episodes().find(np.int64(0), np.uint8(3)) is not None
     assert reprise.SegmentTree(np.int64(4)).sum(one, np.int64(3)) == 0
 
 
 class Bad:
+    """A number whose conversion raises an error of the user."""
+
     def __index__(self):
         raise LookupError("mine")
 
@@ -292,14 +294,14 @@ class Bad:
         "w.completing(Bad())",
     ],
 )
-def test_what_code_of_the_user_raises_is_raised(call, made):
-    refuses(LookupError, "mine", eval, call, made | {"Bad": Bad})
+def test_an_error_in_the_users_conversion_reaches_the_caller(call, names):
+    refuses(LookupError, "mine", eval, call, names | {"Bad": Bad})
 
 
-@pytest.mark.parametrize("call, message", [*MISFITS.items(), *KINDS.items()])
-def test_what_is_wrong_is_named(call, message, made):
+@pytest.mark.parametrize("call, message", [*WRONG_SIGNATURES.items(), *WRONG_KINDS.items()])
+def test_a_type_error_names_what_is_wrong(call, message, names):
     with pytest.raises(TypeError, match="^" + re.escape(message)) as error:
-        eval(call, dict(made))
+        eval(call, dict(names))
     assert "incompatible" not in str(error.value) and "Invoked" not in str(error.value)
 
 
@@ -354,10 +356,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("call, message", REFUSED.items())
-def test_what_the_core_refuses_is_named_as_here(call, message, made):
-    made["w"].begin_episode(state=[0, 0])
-    made["v"].begin(state=np.zeros((2, 2)))
-    names = dict(made, step={"action": 1, "reward": 1, "next_state": [0, 0]})
+def test_errors_of_the_cpp_library_are_in_words_of_python(call, message, names):
+    names["w"].begin_episode(state=[0, 0])
+    names["v"].begin(state=np.zeros((2, 2)))
+    names = dict(names, step={"action": 1, "reward": 1, "next_state": [0, 0]})
     names["rows"] = {name: [value, value] for name, value in names["step"].items()}
 
     def make(schema=names["s"], **options):
@@ -369,34 +371,34 @@ def test_what_the_core_refuses_is_named_as_here(call, message, made):
 
 
 @pytest.mark.parametrize("timeout", [9e9, 1e10, 1e300, float("inf")])
-def test_a_timeout_beyond_all_time_is_none(timeout, made):
-    assert len(made["b"].sampler().sample(4, timeout=timeout).weights) == 4
+def test_a_timeout_that_no_clock_reaches_is_taken_as_none(timeout, names):
+    assert len(names["b"].sampler().sample(4, timeout=timeout).weights) == 4
 
 
-def test_names_of_the_user_stay_as_they_are():
+def test_a_field_name_with_colons_is_not_reworded():
     schema = reprise.Schema().column("A::b", np.int8)
     refuses(
         ValueError, "^Schema.column: field 'A::b' is there already", schema.column, "A::b", np.int8
     )
 
 
-def test_errors_of_the_user_stay_as_they_are(made):
-    """The user's errors are not rewritten, not even a TypeError."""
+def test_errors_of_a_users_code_are_not_reworded(names):
+    """Not even a TypeError whose text looks like one of the binding's own."""
 
     def allocate(nbytes):
         raise TypeError("sampler(): incompatible with it")
 
     with pytest.raises(TypeError, match="^sampler\\(\\): incompatible with it$"):
-        made["b"].prefetch(4, allocator=allocate).__next__()
+        names["b"].prefetch(4, allocator=allocate).__next__()
 
     class Odd:
         def __index__(self):
             raise TypeError("find(): incompatible function arguments")
 
-    refuses(TypeError, "Episodes.find: position is", made["b"].episodes().find, 0, Odd())
+    refuses(TypeError, "Episodes.find: position is", names["b"].episodes().find, 0, Odd())
 
 
-def test_values_out_of_which_no_array_can_be_made(made):
+def test_a_value_that_is_no_array_is_named(names):
     with pytest.raises((ValueError, TypeError), match="field 'x': "):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Older versions of numpy warn.
@@ -405,90 +407,92 @@ def test_values_out_of_which_no_array_can_be_made(made):
         with pytest.raises((ValueError, TypeError), match="^SegmentTree.assign: (leaves|values)"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                eval("tree." + call, dict(made))
+                eval("tree." + call, dict(names))
     with pytest.raises(
         ValueError, match=r"^ReplayBuffer.save: attachments\['a'\] cannot be read: .*contiguous"
     ):
-        made["b"].save(made["at"], attachments={"a": np.zeros((4, 4))[:, ::2]})
+        names["b"].save(names["at"], attachments={"a": np.zeros((4, 4))[:, ::2]})
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.longdouble, ">f8", np.float32])
-def test_priorities_too_large_for_float32(dtype, made):
+def test_priorities_too_large_for_float32(dtype, names):
     given = np.array([1, 0, 3e38, 1], dtype)
-    assert made["b"].update_priorities(made["batch"].item_keys, given[::-1]) == (4, 0)
+    assert names["b"].update_priorities(names["batch"].item_keys, given[::-1]) == (4, 0)
     if dtype is np.float32:
         return
     given[2] = 1e300
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=r"priorities: 1e\+300 is out of the range of float32"):
-            made["b"].update_priorities(made["batch"].item_keys, given)
+            names["b"].update_priorities(names["batch"].item_keys, given)
         given[2] = np.inf
         with pytest.raises(ValueError, match=r"priorities\[2\] is inf; allowed"):
-            made["b"].update_priorities(made["batch"].item_keys, given)
+            names["b"].update_priorities(names["batch"].item_keys, given)
 
 
-def test_fields_that_a_batch_has_not(made):
-    batch = made["batch"]
-    for call, name, names in (
+def test_a_field_that_a_batch_lacks_is_a_key_error(names):
+    batch = names["batch"]
+    for call, name, fields in (
         (lambda: batch.now["zz"], "'zz'", "Batch.now: state, action, reward"),
         (lambda: batch.next["action"], "'action'", "Batch.next: state"),
         (lambda: batch.returns[3], "3", "Batch.returns: reward"),
     ):
         with pytest.raises(KeyError) as error:
             call()
-        assert error.value.args == (f"no field {name}; fields of {names}",)
+        assert error.value.args == (f"no field {name}; fields of {fields}",)
     assert batch.next.get("action") is None and "action" not in batch.next
     with pytest.raises(TypeError):
         batch.now["state"] = 1
 
 
-def test_names_of_a_batch(made):
-    batch = made["batch"]
+def test_a_batch_iterates_over_its_fields(names):
+    batch = names["batch"]
     assert list(batch) == ["state", "next_state", "action", "reward"]
     assert all(name in batch and batch[name] is not None for name in batch)
     assert dict(batch.now).keys() == {"state", "action", "reward"}
 
 
-def test_keywords_count_whatever_call_came_before(made):
-    """A method caches the keywords of its last call; a call with others must not use them."""
-    find = made["b"].episodes().find
+def test_a_call_ignores_the_keywords_of_the_call_before(names):
+    """A method caches the keywords of its last call; a call with other keywords must not use the
+    cache."""
+    find = names["b"].episodes().find
     expected = [find(0, position) for position in range(4)]
     assert len(set(expected)) == 4
-    apart = {"".join(["epi", "sode"]): 0, "".join(["posi", "tion"]): 3}  # Not interned.
+    # Equal names that are other objects: texts made at run time are not interned.
+    not_interned = {"".join(["epi", "sode"]): 0, "".join(["posi", "tion"]): 3}
     for _ in range(3):
         assert find(episode=0, position=1) == expected[1]
         assert find(position=2, episode=0) == expected[2]
         assert find(0, position=1) == expected[1]
-        assert find(**apart) == expected[3]
+        assert find(**not_interned) == expected[3]
         refuses(TypeError, "find: unexpected keyword 'places'", find, episode=0, places=1)
         refuses(TypeError, "find: episode is given twice", find, 0, episode=0)
         refuses(TypeError, "find: position is missing", find, episode=0)
 
 
-def test_a_value_that_calls_the_same_method(made):
+def test_a_conversion_may_call_the_same_method_of_another_writer(names):
     buffer = reprise.ReplayBuffer(plain_schema(), 100)
     inner, outer = buffer.writer(), buffer.writer()
     for writer in (inner, outer):
         writer.begin_episode(state=[0, 0])
 
-    class Calls:
+    class AppendsWhenConverted:
         def __array__(self, dtype=None, copy=None):
             inner.append(next_state=[7, 7], reward=7, action=7)
             return np.array([1, 1], np.float32)
 
-    outer.append(action=1, end=1, next_state=Calls(), reward=1)
+    outer.append(action=1, end=1, next_state=AppendsWhenConverted(), reward=1)
     inner.append(action=8, reward=8, end=reprise.End.TRUNCATED, next_state=[8, 8])
     drawn = buffer.sampler().sample(3, draws="without_replacement", timeout=0)
     rows = zip(drawn["action"], drawn["reward"], drawn["next_state"][:, 0], drawn.discounts > 0)
     assert sorted(rows) == [(1, 1, 1, False), (7, 7, 7, True), (8, 8, 8, True)]
 
 
-def test_none_stands_for_a_default_that_is_none(made):
-    sampler = made["b"].sampler(allocator=None, resume=None)
+def test_none_stands_for_a_default_that_is_none(names):
+    sampler = names["b"].sampler(allocator=None, resume=None)
     assert len(sampler.sample(4, timeout=None)) == 4
     for option in ("max_times_sampled", "max_writers", "shards"):
         with pytest.raises((TypeError, ValueError), match=f"{option} is None"):
-            reprise.ReplayBuffer(made["s"], 10, **{option: None})
-    plain = reprise.ReplayBuffer(made["s"], 10, key_tag=None, window=None, storage=None)
+            reprise.ReplayBuffer(names["s"], 10, **{option: None})
+    plain = reprise.ReplayBuffer(names["s"], 10, key_tag=None, window=None, storage=None)
     assert plain.options["window"] == reprise.Transitions()

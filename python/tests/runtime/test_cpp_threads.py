@@ -13,13 +13,13 @@ import reprise
 STEPS = 20_000
 
 
-def made():
+def new_buffer():
     schema = reprise.Schema().observation("state", np.float32).reward()
     return reprise.ReplayBuffer(schema, 4 * STEPS, selectors=reprise.Proportional())
 
 
 def test_actors_of_both_languages_share_a_buffer():
-    buffer = made()
+    buffer = new_buffer()
 
     def act():
         numbers = np.arange(STEPS + 1, dtype=np.float32)
@@ -40,7 +40,7 @@ def test_actors_of_both_languages_share_a_buffer():
 
 
 def test_a_capsule_keeps_the_buffer():
-    capsule = made().capsule
+    capsule = new_buffer().capsule
     gc.collect()
     cpp_actor.Actor(capsule, 10).join()
     assert f"reprise::ReplayBuffer {reprise.__version__}" in repr(capsule)
@@ -61,15 +61,15 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_module_with_its_own_copy_of_the_library_counts_forks_with_the_buffers_maker():
+def test_cpp_threads_of_another_module_work_on_a_buffer_made_in_a_forked_child():
     child = run_python(IN_A_CHILD)
     assert child.returncode == 5, child.stderr
 
 
-def test_an_exception_of_the_buffers_maker_is_caught_by_its_type():
-    assert cpp_actor.alpha_is_refused(made().capsule, -1.0)
-    assert not cpp_actor.alpha_is_refused(made().capsule, 0.5)
+def test_a_refusal_is_caught_by_its_type_in_another_module():
+    assert cpp_actor.alpha_is_refused(new_buffer().capsule, -1.0)
+    assert not cpp_actor.alpha_is_refused(new_buffer().capsule, 0.5)
 
 
-def test_what_is_no_buffer_is_refused():
+def test_an_object_that_is_no_capsule_of_a_buffer_is_refused():
     refuses(ValueError, "PyCapsule_GetPointer", cpp_actor.Actor, np.zeros(1), 10)

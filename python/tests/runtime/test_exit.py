@@ -1,4 +1,4 @@
-"""Python ends while other threads are in calls."""
+"""Python ends while daemon threads are in calls of reprise."""
 
 from testing.children import run_python
 

@@ -52,7 +52,7 @@ CALLS = [
     "buffer.save(tempfile.mkdtemp())",
 ]
 
-# Calls that neither read nor change the contents of the buffer.
+# Calls that still work in the child, because they do not touch the contents of the buffer.
 RETURNING = [
     "assert buffer.schema == plain_schema()",
     "assert buffer.options['capacity_steps'] == 1000",

@@ -1,6 +1,6 @@
-"""Calls leave no reference and no memory behind. REPRISE_LEAK_CALLS sets how many are made.
+"""Calls leave no reference and no memory behind. REPRISE_LEAK_CALLS sets the number of calls.
 
-Under AddressSanitizer resident memory is not checked, because its quarantine keeps what was freed.
+Under AddressSanitizer resident memory is not checked, because its quarantine keeps freed memory.
 """
 
 import gc
@@ -23,7 +23,7 @@ def resident_bytes():
 
 
 class CallArguments:
-    """The arguments of all calls, whose references are counted."""
+    """The objects and arguments of all cases. Their references are counted."""
 
     def __init__(self):
         self.buffer = plain_buffer(256, max_writers=8)
@@ -130,7 +130,7 @@ def test_calls_leave_nothing_behind(case):
         call(world)
     gc.collect()
     assert [sys.getrefcount(value) for value in counted] == before
-    # An object left behind by each call, or by every tenth, would exceed this.
+    # Objects left behind by every tenth call or more often would exceed this.
     assert sys.getallocatedblocks() - blocks < CALLS / 10 + 100
-    if not ADDRESS_SANITIZER:
+    if not ADDRESS_SANITIZER:  # 16 bytes left behind by every tenth call, and 4 MiB of slack.
         assert resident_bytes() - memory < 16 * CALLS / 10 + (4 << 20)

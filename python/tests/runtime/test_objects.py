@@ -1,4 +1,4 @@
-"""Objects that are initialised never or twice."""
+"""Objects whose __init__ was called never or twice, subclasses, and a batch in several threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +22,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("kind", CALLS, ids=lambda kind: kind.__name__)
-def test_without_init_there_is_nothing_to_call(kind):
+def test_calls_of_an_object_without_init_are_refused(kind):
     made = kind.__new__(kind)
     for _ in range(2):
         refuses(TypeError, "__init__ of the object was not called", CALLS[kind], made)

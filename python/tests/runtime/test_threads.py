@@ -11,11 +11,12 @@ STEPS = 12
 
 
 def code_of(actor, episode, step):
+    """A number from which actor, episode and step can be read."""
     return actor * 1_000_000 + episode * 100 + step
 
 
 def act(buffer, actor):
-    """Appends episodes. Every observation and action tells its actor, episode and step."""
+    """Appends episodes. Every observation and action is the code of its actor, episode and step."""
     with buffer.writer() as writer:
         for episode in range(EPISODES):
             writer.begin_episode(code=np.full(100, code_of(actor, episode, 0)))
@@ -57,4 +58,4 @@ def test_python_actors_and_learners_share_a_buffer():
     assert len(buffer) == 4096
     stats = buffer.stats()
     parts = ("resident_steps", "excess_steps", "evicted_steps", "pending_steps")
-    assert sum(stats[name] for name in parts) == ACTORS * EPISODES * STEPS
+    assert sum(stats[name] for name in parts) == ACTORS * EPISODES * STEPS  # No step is lost.

@@ -22,7 +22,7 @@ def test_sampling_an_empty_buffer_times_out(buffer):
     assert len(sampler.sample(4, timeout=0)) == 4
 
 
-def test_a_step_without_room_is_not_taken_until_it_is_given_again():
+def test_a_step_that_found_no_room_is_stored_once_it_is_appended_again():
     buffer = queue_of(8)
     writer = buffer.writer(timeout=0.01)
     writer.begin_episode(state=[-1, 0])
@@ -41,7 +41,7 @@ def test_a_step_without_room_is_not_taken_until_it_is_given_again():
     assert (batch["action"][0], batch["state"][0, 0]) == (held, held - 1)
 
 
-def test_close_wakes_those_who_wait():
+def test_close_ends_the_waits_of_writers_and_samplers():
     buffer = queue_of(4)
 
     def write():
@@ -64,9 +64,15 @@ def test_close_wakes_those_who_wait():
         buffer.close()
 
 
-def test_others_run_while_one_waits(buffer):
-    """A sampler waits in this thread for steps that another Python thread appends."""
-    with running(lambda: until_waiting(buffer, "samplers_for_items") or fill(buffer, 10)):
+def test_other_threads_run_while_a_sampler_waits(buffer):
+    """This thread waits in `sample`, and another Python thread appends the steps that end the
+    wait."""
+
+    def fill_once_it_waits():
+        until_waiting(buffer, "samplers_for_items")
+        fill(buffer, 10)
+
+    with running(fill_once_it_waits):
         assert len(buffer.sampler().sample(4, timeout=60)) == 4
 
 
@@ -74,7 +80,9 @@ def test_a_sampler_in_use_is_refused(buffer):
     sampler = buffer.sampler()
     with running(lambda: pytest.raises(reprise.Closed, sampler.sample, 4)):
         until_waiting(buffer, "samplers_for_items")
-        for _ in range(20):  # The sampler is in use in every slice of the wait.
+        # A wait is cut into slices of 50 ms, between which Python looks for signals. The sampler
+        # must be in use throughout, so it is tried every 10 ms over several slices.
+        for _ in range(20):
             refuses(RuntimeError, "Sampler is in use by another call", sampler.sample, 4, timeout=0)
             time.sleep(0.01)
         buffer.close()
@@ -101,10 +109,11 @@ import numpy as np
 import reprise
 from testing.buffers import STEP, append_until_held, fill, plain_schema, queue_of
 
-# Another thread runs only while the main thread has given the GIL up, in a call that waits.
+# With such an interval another thread runs only while the main thread, in a call that waits, has
+# given up the GIL.
 sys.setswitchinterval(1000)
 
-# A shell starts a background job with interrupts ignored, and Python keeps that.
+# A shell starts background jobs with interrupts ignored, which Python would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def interrupt():
@@ -195,29 +204,29 @@ def test_keyboard_interrupts_reach_waiting_calls(wait):
     assert "KeyboardInterrupt" in child.stderr
 
 
-def test_a_long_wait_without_a_timeout_is_told(buffer):
+def test_a_long_wait_without_a_timeout_warns_once(buffer):
     def close():
-        while not told and buffer.stats()["samplers_for_items"]["waiting_for"] < 60:
+        while not warned and buffer.stats()["samplers_for_items"]["waiting_for"] < 60:
             time.sleep(0.05)
-        time.sleep(0.5)  # This is long enough for a second warning.
+        time.sleep(0.5)  # Long enough for a second, wrong warning.
         buffer.close()
 
     # The call warns after 5 s, or later on a busy machine.
     message = r"has waited for ([5-9]|\d\d+) s and has no timeout; 0 items and 0 open writers are"
-    with pytest.warns(RuntimeWarning, match=message) as told:
+    with pytest.warns(RuntimeWarning, match=message) as warned:
         with running(close), pytest.raises(reprise.Closed):
             buffer.sampler().sample(4)
-    assert len(told) == 1 and told[0].filename == __file__
-    assert "Rate limiter: " in str(told[0].message)
+    assert len(warned) == 1 and warned[0].filename == __file__
+    assert "Rate limiter: " in str(warned[0].message)
 
 
-def test_a_warning_that_is_an_error_ends_the_wait(buffer):
+def test_a_warning_that_python_makes_an_error_ends_the_wait(buffer):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         refuses(RuntimeWarning, "has no timeout", buffer.sampler().sample, 4)
 
 
-def test_a_wait_with_a_timeout_is_not_told(buffer):
+def test_a_long_wait_with_a_timeout_does_not_warn(buffer):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(TimeoutError):

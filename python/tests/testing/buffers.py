@@ -30,7 +30,7 @@ def fill(buffer, steps, first=0.0):
 
 
 def every_item(buffer):
-    """A batch of all items, ordered by episode and position, as a dict of copies."""
+    """Returns a batch of all items, sorted by episode and position, as a dict of copies."""
     n = len(buffer)
     batch = buffer.sampler().sample(n, draws="without_replacement", timeout=0)
     order = np.lexsort((batch.positions, batch.episode_ids))
@@ -42,7 +42,7 @@ def every_item(buffer):
 
 
 def queue_of(size, **options):
-    """A buffer whose writers wait while `size` items wait to be sampled."""
+    """Returns a buffer whose writers wait while `size` items have not been sampled yet."""
     options = {"selectors": reprise.Fifo(), "max_times_sampled": 1, "max_writers": 1, **options}
     return plain_buffer(1000, rate_limiter=reprise.Queue(size), **options)
 
@@ -51,6 +51,7 @@ STEP = {"action": 0, "reward": 0, "next_state": [0, 0]}
 
 
 def append_until_held(writer):
+    """Appends steps until the limiter has no room; returns their number."""
     for i in range(1000):
         try:
             writer.append(action=i, reward=0, next_state=[i, 0])

@@ -1,4 +1,5 @@
-"""The models of the tests of reprise.compat: a ring of transitions and the textbook formulas."""
+"""Models that tests compare reprise.compat with: a ring of transitions, and the textbook
+formulas."""
 
 from __future__ import annotations
 
@@ -30,12 +31,12 @@ class PriorityRing(Ring):
 
     def put(self, item: Any, priority: float | None = None) -> None:
         super().put(item)
-        given = self.highest if priority is None else priority
-        self.priorities = [*self.priorities, given][-self.size :]
-        self.highest = max(self.highest, given)
+        first = self.highest if priority is None else priority
+        self.priorities = [*self.priorities, first][-self.size :]
+        self.highest = max(self.highest, first)
 
     def update(self, priorities: dict[Any, float]) -> None:
-        """Sets the priorities of items that are still there; skips others."""
+        """Sets the priorities of items that are still in the ring, and ignores others."""
         for item in set(self.items) & set(priorities):
             self.priorities[self.items.index(item)] = priorities[item]
             self.highest = max(self.highest, priorities[item])

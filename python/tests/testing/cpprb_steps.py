@@ -36,14 +36,14 @@ def steps(numbers: list[int]) -> dict[str, Any]:
 
 
 def oldest_first(buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
-    """All steps, oldest first; the buffer returns them by their places in a ring."""
+    """Returns all steps, oldest first. The buffer itself returns them by their places in a ring."""
     full = len(buffer) == buffer.get_buffer_size()
     shift = -buffer.get_next_index() if full else 0
     return {k: np.roll(v, shift, axis=0) for k, v in buffer.get_all_transitions().items()}
 
 
 def numbers(sample: dict[str, NDArray[Any]]) -> list[int]:
-    """The numbers of the steps in a sample. Checks that each row is of one step."""
+    """Returns the numbers of the steps in a sample. Checks that each row belongs to one step."""
     found = [int(x) for x in sample["obs"][:, 0, 0]]
     for row, i in enumerate(found):
         expected = step(i)

@@ -1,5 +1,5 @@
-"""Functions that processes run on a buffer which another process shares. In step i observation and
-action are i, and the next observation is i + 1."""
+"""Functions that processes run on a buffer which another process shares. Observation and action of
+step i are i, and the next observation is i + 1."""
 
 import contextlib
 import multiprocessing
@@ -19,14 +19,15 @@ def numbered(steps=100_000, **options):
 
 @contextlib.contextmanager
 def attached_guest(replay, **options):
-    """A guest in the buffer's own process, for tests that do not need two processes."""
+    """Attaches a guest in the buffer's own process, for tests that need no second process."""
     with replay.share(**options) as address, reprise.attach(address) as guest:
         yield guest
 
 
 @contextlib.contextmanager
 def running_child(target, *arguments, method="spawn"):
-    """Starts a child that runs the function; it has to end soon after the block."""
+    """Starts a process that runs `target` during the block. It has to end within 3 minutes after
+    that."""
     child = multiprocessing.get_context(method).Process(target=target, args=arguments)
     child.start()
     try:
@@ -44,7 +45,7 @@ def kill(child):
 
 
 def numbers_in(replay):
-    """The number of each item, sorted; checks that each item is as it was appended."""
+    """Returns the number of each item, sorted. Checks that each item is as it was appended."""
     n = len(replay)
     batch = replay.sampler().sample(n, draws="without_replacement", timeout=0)
     assert (batch["action"] == batch["id"]).all() and (batch["next_id"] == batch["id"] + 1).all()
@@ -52,7 +53,8 @@ def numbers_in(replay):
 
 
 def append_numbers(writer, first, steps):
-    """Yields the number of each step once it is appended; an episode has EPISODE steps."""
+    """Appends steps, and yields the number of each once it is appended. An episode has EPISODE
+    steps."""
     for i in range(steps):
         if i % EPISODE == 0:
             writer.begin_episode(id=first + i)
@@ -67,7 +69,7 @@ def append_numbers(writer, first, steps):
 
 
 def write_versions(address, versions):
-    """Appends an episode whose steps have these versions of a policy."""
+    """Appends an episode; step i is by the policy of version versions[i]."""
     with reprise.attach(address) as guest, guest.writer() as writer:
         append_versions(writer, versions)
 
@@ -86,7 +88,8 @@ def write_all(address, first, steps):
 
 
 def write_vectors(address, first, steps, environments):
-    """Appends as 'same_step': environment e the numbers from first + e * steps on."""
+    """Appends with autoreset 'same_step': environment e gets the numbers from first + e * steps
+    on."""
     with reprise.attach(address) as guest:
         with guest.vector_writer(environments, autoreset="same_step") as writers:
             now = first + np.arange(environments) * steps
@@ -103,7 +106,8 @@ def write_vectors(address, first, steps, environments):
 
 
 def write_for_ever(address, first, acknowledged):
-    """Appends until it is killed, and counts the acknowledged steps in shared memory."""
+    """Appends until the process is killed. Counts in shared memory the steps whose append has
+    returned."""
     guest = reprise.attach(address)
     writer = guest.writer()
     for _ in append_numbers(writer, first, 1 << 40):
@@ -111,7 +115,7 @@ def write_for_ever(address, first, acknowledged):
 
 
 def host(connection, fill_steps):
-    """Shares a buffer until it is killed."""
+    """Shares a buffer until the process is killed."""
     replay = numbered()
     if fill_steps:
         for _ in append_numbers(replay.writer(), 0, fill_steps):
@@ -123,7 +127,7 @@ def host(connection, fill_steps):
 
 @contextlib.contextmanager
 def hosting(fill_steps=0):
-    """Yields the process of a host and its address."""
+    """Runs `host` in a process during the block; yields that process and the buffer's address."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     child = context.Process(target=host, args=(theirs, fill_steps))

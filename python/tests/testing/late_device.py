@@ -1,4 +1,5 @@
-"""Devices for tests of reprise.torch that copy as late as possible, and their fixtures."""
+"""Devices for tests of reprise.torch that copy as late as possible, to expose code that does not
+wait for a copy."""
 
 from collections import deque
 
@@ -22,6 +23,7 @@ class LateCopyDevice(_Cpu):
         self.sent = 0
 
     def allocator(self, nbytes):
+        # Like 255 and 77, a value that no test writes.
         self.memory.append(np.full(nbytes, 254, np.uint8))
         return self.memory[-1]
 
@@ -37,13 +39,14 @@ class LateCopyDevice(_Cpu):
         return sent, self.copy([(sent, host)])
 
     def receive(self, sent, event):
-        """Receives the tensor at once, because the learner's work begins at once."""
+        """Makes the copy now, because on this device the learner's work begins at once."""
         self.finish(event)
 
     def fetch(self, tensors):
-        """Takes the tensors' values now, and writes them when somebody waits for the event."""
-        here = [torch.full_like(each, 77) for each in tensors]
-        return here, self.copy([(to, each.clone()) for to, each in zip(here, tensors)])
+        """Reads the tensors' values now, and writes the results when somebody waits for the
+        event."""
+        fetched = [torch.full_like(each, 77) for each in tensors]
+        return fetched, self.copy([(to, each.clone()) for to, each in zip(fetched, tensors)])
 
     def finish(self, last=None):
         while self.queue and not (last and last.done):

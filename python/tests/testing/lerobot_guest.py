@@ -7,20 +7,21 @@ import pytest
 
 
 def lerobot_or_skip():
-    """Imports what reprise.lerobot needs. Skips the module of tests where it is not there."""
+    """Imports what reprise.lerobot needs. Skips the calling test module where a package is
+    missing."""
     for name in ("torch", "lerobot"):
         pytest.importorskip(name)
     _torchvision_without_cuda()
     try:
         importlib.import_module("lerobot.rl.buffer")
-    except ImportError as why:
-        pytest.skip(str(why), allow_module_level=True)
+    except ImportError as error:
+        pytest.skip(str(error), allow_module_level=True)
 
 
 def _torchvision_without_cuda():
-    """PyPI's build of torchvision needs the libraries of CUDA for its operators. With a torch for
-    the CPU its import fails, because two operators are missing, which lerobot's buffers do not
-    use."""
+    """Makes torchvision importable beside a torch for the CPU. PyPI's build of torchvision needs
+    CUDA's libraries for two operators, and fails to import without them. lerobot's buffers use
+    neither, so empty operators are defined in their place."""
     from torch import library
 
     try:

@@ -38,13 +38,13 @@ def sources(package: str, folder: Path) -> Path:
 
 
 class Results(NamedTuple):
-    passed: set[str]  # "Class.test" or "module.test".
+    passed: set[str]  # Names of tests: "Class.test" or "module.test".
     failed: set[str]
     output: str
 
 
 def run(tests: Path, stand_in: str, modules: list[str], arguments: list[str]) -> Results:
-    """Runs modules of tests, with the stand-in and reprise before all other packages on the
+    """Runs modules of tests. The stand-in and reprise come before all other packages on the
     path."""
     report = tests / "report.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

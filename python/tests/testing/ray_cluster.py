@@ -10,7 +10,7 @@ from pathlib import Path
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-# Ray's default of 15 lets all other work go first.
+# With Ray's default of 15 workers would wait for all other work of the machine.
 os.environ.setdefault("RAY_worker_niceness", "0")
 # Workers run functions of the tests, so they import this module and those of the tests.
 TESTS = Path(__file__).resolve().parents[1]
@@ -44,7 +44,7 @@ def scaled_count(n):
 def started(nodes=0, **options):
     """Starts a cluster with a head node for this process, and `nodes` nodes with the resources
     "a0", "a1" and so on."""
-    made = cluster_utils.Cluster(
+    cluster = cluster_utils.Cluster(
         initialize_head=True,
         head_node_args={
             "num_cpus": 4,
@@ -54,12 +54,12 @@ def started(nodes=0, **options):
         },
     )
     try:
-        made.extra = [add_node(made, i) for i in range(nodes)]
-        ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
-        yield made
+        cluster.extra = [add_node(cluster, i) for i in range(nodes)]
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
     finally:
         ray.shutdown()
-        made.shutdown()
+        cluster.shutdown()
 
 
 def add_node(cluster, i):
@@ -67,7 +67,7 @@ def add_node(cluster, i):
 
 
 def numbered_schema():
-    """A schema for steps that contain their writer and their number."""
+    """Returns a schema for steps that hold the number of their writer and their own number."""
     return (
         reprise.Schema()
         .observation("at", np.int64)
@@ -77,7 +77,8 @@ def numbered_schema():
     )
 
 
-# Timeouts for a busy machine. Tests of repeated requests or lost shards set their own.
+# Timeouts for a busy machine. Tests in which requests are repeated or shards are lost set shorter
+# ones.
 PATIENT = {"answer_timeout": 30.0, "start_timeout": SECONDS}
 
 
@@ -88,7 +89,7 @@ def make(steps=10_000, schema=None, **options):
 
 
 def append(writer, who, first, last):
-    """Appends steps first to last - 1, and begins an episode if none is open."""
+    """Appends steps first to last - 1 of writer `who`, and begins an episode if none is open."""
     if not writer.in_episode:
         writer.begin_episode(at=first)
     for i in range(first, last):
@@ -110,11 +111,11 @@ def filled(replay, steps=300):
 
 
 def append_until_no_room(writer):
-    """Appends steps until the rate limiter has no room for more; returns how many. An append that
-    times out for another reason is repeated."""
+    """Appends steps until the rate limiter has no room for more; returns their number. An append
+    that times out for another reason is made again."""
     taken, message = 0, ""
     while "the rate limiter has no room" not in message:
-        assert taken < 2000, "it has room"
+        assert taken < 2000, "the rate limiter never held the writer"
         try:
             append(writer, 0, taken, taken + 1)
             taken += 1
@@ -124,7 +125,7 @@ def append_until_no_room(writer):
 
 
 def check(batch):
-    """Checks that each item's fields belong together."""
+    """Checks that the fields of each item belong to one step."""
     assert np.array_equal(batch["at"], batch["step"])
     assert np.array_equal(batch["next_at"], batch["step"] + 1)
     assert np.array_equal(batch.returns["reward"], batch["step"].astype(np.float32))
@@ -133,10 +134,11 @@ def check(batch):
 
 
 def max_ahead(limiter, shards=2):
-    """The number of items by which the counts of a ratio may be off at any moment: the bound, and
-    for each shard the four shipments that a writer sends in one call, each at most half of the
-    bound. Shipments are counted before they are appended, and uncounted if the coordinator answers
-    late; up to `min_size` items they do not wait for the ratio."""
+    """Returns by how many items the two counts of a ratio may be apart at any moment. That is the
+    error buffer, and per shard the four shipments that a writer may have under way, each of at most
+    half the error buffer. (A shipment is counted before it is appended, and taken back if the
+    coordinator answers late.) Added are the samples of a block of four granted steps. Up to
+    `min_size` items shipments do not wait for the ratio, and this bound does not hold."""
     return limiter.error_buffer * (1 + 2 * shards) + 4 * limiter.samples_per_insert
 
 
@@ -148,7 +150,7 @@ def wait_for(condition, seconds=SECONDS):
     """Waits until a condition holds; fails the test if it does not."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition never held"
         time.sleep(0.02)
 
 
@@ -157,24 +159,24 @@ def all_alive(replay):
 
 
 def spec(shards=1, steps=1000, **options):
-    """The description of a buffer with these options, without a cluster."""
+    """Returns the coordinator's description of a buffer with these options, without a cluster."""
     return spec_of(numbered_schema(), steps, "alone", shards, "learner", 1.0, options)
 
 
 def local_coordinator(limiter, steps=1000):
     """A coordinator in this process, of one shard that has started."""
-    made = Coordinator(spec(steps=steps, rate_limiter=limiter))
-    made.begin()
-    made.started(0, 1, 0, "")
-    return made
+    coordinator = Coordinator(spec(steps=steps, rate_limiter=limiter))
+    coordinator.begin()
+    coordinator.started(0, 1, 0, "")
+    return coordinator
 
 
 class _Late:
-    """A ReplayShard that gives the next `times` answers to a call late, by `seconds`."""
+    """A ReplayShard that answers the next `times` calls named `call` late, by `seconds`."""
 
     def __init__(self, shard, call, seconds, times):
         self._served, self._ended = shard._replay_shard, shard._ended
-        self._call, self._seconds, self._left = call, seconds, [None] * times
+        self._call, self._seconds, self._late_answers = call, seconds, [None] * times
 
     def __getattr__(self, name):
         return getattr(self._served, name)
@@ -186,14 +188,14 @@ class _Late:
         return self._late("append", self._served.append_all(call, **options))
 
     def _late(self, call, answer):
-        if call == self._call and self._left:
-            self._left.pop()
+        if call == self._call and self._late_answers:
+            self._late_answers.pop()
             self._ended.wait(self._seconds)
         return answer
 
 
 def _answer_late(shard, *how):
-    shard._host.close()  # Connections break, so all calls come by Ray.
+    shard._host.close()  # Breaks direct connections, so that all calls come by Ray.
     shard._replay_shard = _Late(shard, *how)
 
 

@@ -5,8 +5,9 @@ import numpy as np
 
 
 class Counters:
-    """The observation is [environment + 100 * episode, t]. Each environment has its own length of
-    episodes. With `odd_are_cut`, odd episodes are truncated."""
+    """Counting environments: the observation is [environment + 100 * episode, t]. Each environment
+    has its own length of episodes. With `odd_are_cut` odd episodes are truncated, and even ones
+    terminate."""
 
     def __init__(self, lengths, autoreset, odd_are_cut=False):
         self.lengths, self.autoreset, self.odd_are_cut = np.array(lengths), autoreset, odd_are_cut
@@ -18,8 +19,8 @@ class Counters:
         return np.stack([envs + 100 * self.episode, self.t], axis=1).astype(np.float32)
 
     def step(self, envs=slice(None)):
-        """Steps these environments. Returns for each the observation, whether it terminated and was
-        truncated, and its observation before a reset in the same step."""
+        """Steps these environments. Returns their observations, whether each terminated, whether
+        each was truncated, and the observations before a reset in the same step."""
         resetting = self.over[envs] & (self.autoreset == "next_step")
         self.t[envs] = np.where(resetting, 0, self.t[envs] + 1)
         self.episode[envs] += resetting
@@ -32,14 +33,16 @@ class Counters:
         return self.observe()[envs], over & ~cut, cut, final
 
     def reset(self):
-        """Begins the next episode of environments that are over, as a caller does by hand."""
+        """Begins the next episode of environments whose episode is over, as a caller does with
+        autoreset 'disabled'."""
         self.episode += self.over
         self.t[self.over] = 0
         self.over[:] = False
 
 
 def expected_steps(lengths, calls, autoreset, odd_are_cut=False):
-    """(environment + 100 * episode, t, next t, terminated) of every step after these calls."""
+    """Returns every step after these calls: (environment + 100 * episode, t, next t,
+    terminated)."""
     steps = []
     for env, length in enumerate(lengths):
         for call in range(calls[env]):

@@ -1,4 +1,5 @@
-"""The stages over a source of batches, which work alike for a sampler, a mix and a cluster."""
+"""Sources of batches (a sampler, a guest's, a mix) and the stages over them, which work alike for
+every source."""
 
 import contextlib
 
@@ -28,7 +29,7 @@ def guest_source(make_parts=parts, **given):
     return reprise.attach(HOSTS[-1].address).sampler(seed=1, **given)
 
 
-# Sources by name; `of` makes the two buffers that they draw from.
+# Sources by name. `make_parts` makes the two buffers that a source draws from; some draw from one.
 SOURCES = {
     "sampler": lambda make_parts=parts, **given: make_parts()[0].sampler(seed=1, **given),
     "guest": guest_source,
@@ -45,7 +46,8 @@ STAGES = ("sample", "prefetch", "loader", "loader without a thread")
 
 @contextlib.contextmanager
 def staged(stage, source, n, device="cpu", **how):
-    """Yields two functions of a stage: one returns the next batch, the other takes priorities."""
+    """Yields two functions: one returns the stage's next batch, the other takes priorities of its
+    items."""
     if stage == "sample":
         yield (lambda: source.sample(n, **how)), source.update_priorities
     elif stage == "prefetch":
@@ -61,9 +63,10 @@ def staged(stage, source, n, device="cpu", **how):
 
 
 def check_priorities_come_back(stage, source, n, numbers_of, device="cpu"):
-    """Sets the priority of items with even numbers to 0, until only odd ones are drawn."""
+    """Sets the priority of items with even numbers to 0, and checks that soon only odd ones are
+    drawn."""
     with staged(stage, source, n, device) as (next_batch, update):
-        odd_alone = 0
+        odd_alone = 0  # Batches in a row without an even number.
         for _ in range(2000):
             batch = next_batch()
             assert len(batch.item_keys) == n
@@ -76,8 +79,8 @@ def check_priorities_come_back(stage, source, n, numbers_of, device="cpu"):
 
 
 def check_targets_of_the_call(stage, source, n, reward):
-    """Checks that returns and discounts are by the n_step and discount of the call. The source has
-    a window of more than one step, and no episode in it has ended."""
+    """Checks that returns and discounts follow the n_step and discount of the call. The source
+    needs a window of more than one step, and episodes that have not ended."""
     with staged(stage, source, n, n_step=1, discount=0.25) as (next_batch, _):
         batch = next_batch()
         assert np.array_equal(np.asarray(batch.returns[reward]), np.asarray(batch[reward]))

@@ -1,4 +1,5 @@
-"""The part of tensordict that SimpleReplayBuffer and its tests use, where it is not installed."""
+"""Stands in for tensordict where it is not installed: the part that SimpleReplayBuffer and its
+tests use."""
 
 import torch
 

@@ -6,7 +6,7 @@ from reprise._memory import COLUMNS
 
 
 def check_equal(tensors, batch):
-    """Checks that the Tensors are those of Batch.torch, bit by bit."""
+    """Checks that the tensors equal those of Batch.torch, bit by bit."""
     expected = batch.torch()
 
     def check_same(found, wanted, name):

@@ -7,7 +7,8 @@ import time
 
 @contextlib.contextmanager
 def running(*functions):
-    """Runs functions in threads during the block, then waits. Yields the list of results."""
+    """Runs functions in threads during the block, and joins them. Yields the list of their results,
+    and raises the first error of a thread."""
     results, errors = [None] * len(functions), []
 
     def work(i):
@@ -44,15 +45,15 @@ def repeating(function):
             done = True
 
 
-def wait_until(true):
+def wait_until(condition):
     """Waits until the function returns something true, and returns that."""
     end = time.monotonic() + 180
-    while not (found := true()):
-        assert time.monotonic() < end, "it never came true"
+    while not (result := condition()):
+        assert time.monotonic() < end, "the condition never held"
         time.sleep(0.002)
-    return found
+    return result
 
 
 def until_waiting(buffer, kind, n=1):
-    """Waits until n calls wait; `kind` names the wait in `stats()`."""
+    """Waits until n calls wait in the way that `stats()` calls `kind`."""
     wait_until(lambda: buffer.stats()[kind]["waiting_now"] >= n)

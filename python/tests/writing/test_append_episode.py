@@ -8,7 +8,7 @@ from testing.refusals import refuses
 import reprise
 
 
-def test_an_episode_that_goes_on(buffer):
+def test_an_episode_may_be_continued_by_append(buffer):
     with buffer.writer() as writer:
         writer.append_episode(
             state=np.zeros((3, 2)), action=[0, 1], reward=[0, 1], end=reprise.End.CONTINUE
@@ -18,7 +18,7 @@ def test_an_episode_that_goes_on(buffer):
     assert every_item(buffer)["action"].tolist() == [0, 1, 2]
 
 
-def test_episodes_of_wrong_lengths(buffer):
+def test_arrays_of_different_lengths_are_refused(buffer):
     writer = buffer.writer()
     good = {"state": np.zeros((4, 2)), "action": np.zeros(3, int), "reward": np.zeros(3)}
     for wrong, message in (
@@ -50,7 +50,7 @@ class Length:
         raise self.error
 
 
-def test_a_length_whose_code_raises(buffer):
+def test_an_error_raised_by_len_reaches_the_caller(buffer):
     writer = buffer.writer()
     for error in (KeyboardInterrupt(), ZeroDivisionError()):
         with pytest.raises(type(error)):
@@ -59,7 +59,7 @@ def test_a_length_whose_code_raises(buffer):
         writer.append_episode(state=object(), action=[0], reward=[0])
 
 
-def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again():
+def test_an_episode_that_found_no_room_goes_on_when_the_call_is_repeated():
     buffer = queue_of(8)
     writer = buffer.writer(timeout=0.01)
     state = np.arange(42, dtype=np.float32).reshape(21, 2)
@@ -82,11 +82,11 @@ def test_an_episode_that_finds_no_room_goes_on_when_it_is_given_again():
     first = writer.episode_id
     with pytest.raises(TimeoutError):
         writer.append_episode(**episode)
-    assert writer.episode_id != first, "a whole one is not gone on with"
+    assert writer.episode_id != first, "an episode that is complete was continued"
 
 
 @pytest.mark.parametrize("other", ["shorter", "append", "begin_episode", "equally long"])
-def test_what_an_episode_has_taken_is_forgotten_by_another_append(other):
+def test_a_held_episode_is_not_continued_after_another_call(other):
     buffer = queue_of(4)
     writer = buffer.writer(timeout=0)
     sampler = buffer.sampler()

@@ -19,8 +19,8 @@ WITHOUT_WAITING = {
 
 
 def transitions(environments, steps, seed=5):
-    """Fields [steps, environments, ...]; most steps continue the one before, some begin an
-    episode."""
+    """Returns fields [steps, environments, ...]. Most steps continue the step before; some begin an
+    episode, because their state is another or because the step before ended one."""
     random = np.random.default_rng(seed)
     shape = (steps, environments)
     end = random.choice([0, 0, 0, 0, 1, 2], shape).astype(np.uint8)
@@ -44,7 +44,7 @@ def three_steps():
 
 
 def by_action(buffer):
-    """The arrays of all items, ordered by action, without episode ids."""
+    """Returns the arrays of all items but for episode ids, sorted by action."""
     items = every_item(buffer)
     order = np.argsort(items["action"])
     names = ("state", "action", "reward", "next_state", ".discounts", ".lengths", ".positions")
@@ -52,19 +52,21 @@ def by_action(buffer):
 
 
 def assert_equal_items(buffers):
-    one, other = (by_action(buffer) for buffer in buffers)
-    assert len(one[0]) > 100
-    for array, like in zip(one, other):
-        assert np.array_equal(array, like)
+    arrays, expected_arrays = (by_action(buffer) for buffer in buffers)
+    assert len(arrays[0]) > 100
+    for array, expected in zip(arrays, expected_arrays):
+        assert np.array_equal(array, expected)
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-def test_of_a_vector_are_those_of_its_writers(autoreset):
+def test_a_vector_writer_stores_what_its_writers_would_store_one_by_one(autoreset):
     given = transitions(environments=5, steps=60)
-    one, other = three_steps(), three_steps()
-    vector = one.vector_writer(5, autoreset=autoreset)
-    writers = [other.writer() for _ in range(5)]
-    final, resets = [None] * 5, 0  # The final observation of each episode that has ended.
+    by_vector, by_writers = three_steps(), three_steps()
+    vector = by_vector.vector_writer(5, autoreset=autoreset)
+    writers = [by_writers.writer() for _ in range(5)]
+    final, resets = [
+        None
+    ] * 5, 0  # Of each environment the final observation, if its episode ended.
     for t in range(60):
         vector.append_transitions(**{name: array[t] for name, array in given.items()})
         for e, writer in enumerate(writers):
@@ -80,13 +82,13 @@ def test_of_a_vector_are_those_of_its_writers(autoreset):
     vector.close()
     for writer in writers:
         writer.close()
-    assert_equal_items((one, other))
+    assert_equal_items((by_vector, by_writers))
 
 
 @pytest.mark.parametrize("by_guest", [False, True], ids=["buffer", "guest"])
 @pytest.mark.parametrize("left_out", [False, True], ids=["whole", "left_out"])
-def test_a_reset_is_no_transition(buffer, left_out, by_guest):
-    """A loop hands over the rows of resets, or leaves them out by `env_ids`."""
+def test_rows_of_resets_are_not_stored(buffer, left_out, by_guest):
+    """The caller gives the rows of resets like any others, or leaves them out by `env_ids`."""
     lengths = np.array([1, 2, 3, 5])
     envs = Counters(lengths, "next_step")
     with attached_guest(buffer) as guest:
@@ -107,7 +109,7 @@ def test_a_reset_is_no_transition(buffer, left_out, by_guest):
     assert found_steps(every_item(buffer), "state") == steps
 
 
-def test_an_episode_that_ends_where_the_next_begins_has_one_reset(buffer):
+def test_one_row_after_an_end_is_a_reset_even_if_the_observations_are_equal(buffer):
     writers = buffer.vector_writer(1, autoreset="next_step")
     step = {"state": [[0, 0]], "next_state": [[0, 0]], "reward": [0]}
     for action, end in ((1, 1), (2, 0), (3, 0), (4, 1), (5, 0), (6, 1)):
@@ -115,10 +117,10 @@ def test_an_episode_that_ends_where_the_next_begins_has_one_reset(buffer):
     assert sorted(every_item(buffer)["action"]) == [1, 3, 4, 6]
     writers[0].begin_episode(state=[0, 0])
     writers.append_transitions(action=[7], end=[0], **step)
-    assert 7 in every_item(buffer)["action"], "a reset comes right behind an end"
+    assert 7 in every_item(buffer)["action"], "only the row right behind an end is a reset"
 
 
-def test_values_are_converted_as_of_append(buffer):
+def test_values_are_converted_as_append_converts_them(buffer):
     writers = buffer.vector_writer(3, autoreset="disabled")
     wide = np.arange(12, dtype=np.float64).reshape(3, 4)[:, ::2]
     writers.append_transitions(
@@ -171,7 +173,7 @@ def test_wrong_arguments_append_nothing(buffer):
         vector.append_transitions(**good)
 
 
-def test_what_is_not_finite_is_refused_before_the_first():
+def test_a_value_that_is_not_finite_is_refused_before_any_step_is_stored():
     schema = reprise.Schema().observation("x", "f4").reward().require_finite()
     buffer = reprise.ReplayBuffer(schema, 100)
     vector = buffer.vector_writer(3, autoreset="disabled")
@@ -188,7 +190,7 @@ def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
     writer = WITHOUT_WAITING[kind](buffer)
     sampler = buffer.sampler()
     given = transitions(environments=5, steps=20)
-    drawn, left = [], 0
+    drawn, timeouts = [], 0
     for t in range(20):
         step = {name: array[t] for name, array in given.items()}
         while True:
@@ -196,21 +198,21 @@ def test_transitions_that_found_no_room_are_taken_once_by_repeated_calls(kind):
                 writer.append_transitions(**step)
                 break
             except TimeoutError as error:
-                left += 1
+                timeouts += 1
                 assert "of 5 transitions were taken: call again with the same" in str(error)
                 batch = sampler.sample(1, timeout=0)
                 drawn.append((batch["action"][0], batch["next_state"][0, 0]))
     while len(drawn) < 100:
         batch = sampler.sample(1, timeout=0)
         drawn.append((batch["action"][0], batch["next_state"][0, 0]))
-    assert left > 50
+    assert timeouts > 50
     assert sorted(drawn) == list(
         zip(range(100), given["next_state"].reshape(100, 2)[:, 0].tolist())
     )
 
 
 @pytest.mark.parametrize("kind", WITHOUT_WAITING)
-def test_other_transitions_are_not_those_that_found_no_room(kind):
+def test_other_transitions_after_a_timeout_are_a_new_call(kind):
     buffer = queue_of(2, max_writers=5)
     writer = WITHOUT_WAITING[kind](buffer)
     given = {name: array[0] for name, array in transitions(5, 1).items()}
@@ -249,7 +251,7 @@ def test_an_append_after_transitions_is_a_new_call():
         writers.append(next_state=states, end=[0, 0, 0], **step)
 
 
-def test_a_refusal_is_not_gone_on_with():
+def test_a_refused_call_is_not_continued_by_the_next():
     schema = reprise.Schema().observation("x", "f4").reward()
     selectors = reprise.Proportional(initial="from_caller")
     buffer = reprise.ReplayBuffer(
@@ -262,7 +264,7 @@ def test_a_refusal_is_not_gone_on_with():
         assert writer.episode_steps == 1
 
 
-def test_episodes_go_on_by_append(buffer):
+def test_an_episode_begun_by_transitions_continues_by_append(buffer):
     writers = buffer.vector_writer(2, autoreset="disabled")
     step = {"action": [0, 0], "reward": [0, 0]}
     writers.append_transitions(
@@ -280,34 +282,36 @@ def test_episodes_go_on_by_append(buffer):
     assert sorted(every_item(buffer)["state"][:, 0].tolist()) == [0, 0, 1, 2, 2, 7]
 
 
-def test_arrays_of_d4rl_are_its_episodes():
-    """The recipe of docs/guide/environments.md: a step that a time limit cuts has no next
-    observation."""
+def test_a_data_set_of_d4rl_is_stored_as_its_episodes():
+    """The recipe of docs/guide/environments.md equals appending the data's episodes one by one. The
+    data has no next observation of a step that a time limit cut, so the recipe leaves such a step
+    out."""
     random = np.random.default_rng(3)
     n = 400
     state = random.random((n, 2)).astype(np.float32)
     action, reward = np.arange(n, dtype=np.int32), random.random(n).astype(np.float32)
     terminals, timeouts = random.random(n) < 0.05, np.arange(n) % 37 == 36
     terminals[36] = True
-    # An episode begins where the one before ended.
+    # The data repeats the last observation before a time limit as the first observation after it.
     state[1:][timeouts[:-1]] = state[:-1][timeouts[:-1]]
-    one, other = three_steps(), three_steps()
+    by_recipe, by_episodes = three_steps(), three_steps()
     cut = timeouts & ~terminals
-    known = ~cut[:-1]
-    with one.writer() as writer:
+    has_next = ~cut[:-1]
+    with by_recipe.writer() as writer:
         writer.append_transitions(
-            state=state[:-1][known],
-            next_state=state[1:][known],
-            action=action[:-1][known],
-            reward=reward[:-1][known],
-            end=reprise.ends(terminals[:-1][known], cut[1:][known]),
+            state=state[:-1][has_next],
+            next_state=state[1:][has_next],
+            action=action[:-1][has_next],
+            reward=reward[:-1][has_next],
+            end=reprise.ends(terminals[:-1][has_next], cut[1:][has_next]),
         )
-    with other.writer() as writer:
+    with by_episodes.writer() as writer:
         first = 0
         for i in range(n):
             if not (terminals[i] or timeouts[i] or i == n - 1):
                 continue
-            # A terminated step's final observation has no meaning; here it is the next episode's.
+            # The final observation of a terminated step has no meaning. Here it is the first
+            # observation of the next episode.
             over = terminals[i] and i != n - 1
             last = i + 1 if over else i
             if last > first:
@@ -318,4 +322,4 @@ def test_arrays_of_d4rl_are_its_episodes():
                     end=TERMINATED if over else TRUNCATED,
                 )
             first = i + 1
-    assert_equal_items((one, other))
+    assert_equal_items((by_recipe, by_episodes))

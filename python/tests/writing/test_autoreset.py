@@ -1,4 +1,4 @@
-"""Simulators that reset environments by themselves store equal steps, whatever their mode."""
+"""Simulators that reset environments by themselves: whatever their mode, equal steps are stored."""
 
 import enum
 
@@ -40,7 +40,8 @@ def one_info_each(final, ended):
     return [{"terminal_observation": row} if over else {} for row, over in zip(final, ended)]
 
 
-# The mode, the infos of a step, and the `final` that docs/guide/environments.md takes out of them.
+# For each convention: the mode, the infos of a step, and the expression for `final` that
+# docs/guide/environments.md gives.
 CONVENTIONS = [
     ("next_step", None, None),  # Gymnasium from 1.0, EnvPool.
     ("same_step", gymnasium, '{"obs": infos.get("final_obs")}'),
@@ -62,7 +63,7 @@ def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of,
         writers = (guest if attached else buffer).vector_writer(len(LENGTHS), autoreset=autoreset)
         writers.begin(obs=envs.observe())
         for _ in range(CALLS):
-            # A call that resets gets a wrong action, which must not be stored.
+            # The call that resets an environment gets a wrong action, which must not be stored.
             action = np.where(envs.over & (autoreset == "next_step"), -1, envs.t)
             after, terminated, truncated, last = envs.step()
             given = {}
@@ -85,7 +86,7 @@ def test_all_conventions_give_the_steps_of_the_environments(autoreset, infos_of,
 
 
 @pytest.mark.parametrize("given", [list, tuple, np.array])
-def test_rows_of_environments_that_ended_are_converted_and_checked(given):
+def test_final_rows_of_ended_environments_alone_are_converted_and_checked(given):
     buffer = plain_buffer(selectors=reprise.Uniform(), shards=1)
     writers = buffer.vector_writer(3, autoreset="same_step")
     writers.begin(state=np.zeros((3, 2)))
@@ -111,7 +112,7 @@ def test_rows_of_environments_that_ended_are_converted_and_checked(given):
     assert len(buffer) == 6
 
 
-def test_scalar_observations_one_by_one():
+def test_final_scalars_may_be_given_one_by_one():
     schema = reprise.Schema().observation("x", np.int16).reward()
     buffer = reprise.ReplayBuffer(schema, 100, selectors=reprise.Uniform(), shards=1)
     writers = buffer.vector_writer(2, autoreset="same_step")
@@ -123,7 +124,8 @@ def test_scalar_observations_one_by_one():
 
 
 class Declares:
-    """Vector environments that declare a mode, as Gymnasium's do, or a wrapper of them."""
+    """Vector environments that declare a mode of auto-reset, in `metadata` as Gymnasium's do, or in
+    the environments that a wrapper calls `unwrapped`."""
 
     def __init__(self, mode, as_metadata=False):
         self.num_envs = 2
@@ -152,7 +154,7 @@ def test_a_mode_that_environments_contradict_is_refused(buffer, given, as_metada
         buffer.vector_writer(Declares("next_step"), autoreset="nonsense")
 
 
-def test_the_mode_has_no_default(buffer):
+def test_a_number_of_environments_needs_a_mode(buffer):
     message = (
         "autoreset is missing, and int has no autoreset_mode.*allowed: 'same_step', 'next_step'"
     )
@@ -160,7 +162,7 @@ def test_the_mode_has_no_default(buffer):
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
-def test_a_simulator_that_is_reset_within_episodes_begins_anew(buffer, autoreset):
+def test_a_reset_in_the_middle_of_an_episode_begins_another_episode(buffer, autoreset):
     with attached_guest(buffer) as guest:
         for replay in (buffer, guest):
             with replay.vector_writer(2, autoreset=autoreset) as writers:
@@ -178,7 +180,7 @@ def test_a_simulator_that_is_reset_within_episodes_begins_anew(buffer, autoreset
 
 
 @pytest.mark.parametrize("call", ["append", "append_transitions"])
-def test_what_is_not_stored_of_a_reset_may_have_any_value(call):
+def test_values_of_a_reset_that_are_not_stored_are_not_checked(call):
     schema = reprise.Schema().observation("obs", np.float32).reward().discount("gamma")
     buffer = reprise.ReplayBuffer(schema.require_finite(), 100, selectors=reprise.Uniform())
     writers = buffer.vector_writer(2, autoreset="next_step")
@@ -193,7 +195,7 @@ def test_what_is_not_stored_of_a_reset_may_have_any_value(call):
     append([0, 10], [1, 11], [0, 0], [1, 1], end=[1, 0])
     reset = {"now": [1, 11], "after": [5, 12]}
     nan = np.nan
-    # The row of the environment that goes on is checked, and nothing is taken before.
+    # The row of the environment that goes on is checked, and nothing is stored before the check.
     refuses(
         ValueError, "'reward' is nan .* of row 1", append, **reset, reward=[nan, nan], gamma=[1, 1]
     )

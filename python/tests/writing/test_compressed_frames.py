@@ -7,7 +7,7 @@ import reprise
 
 
 def film(compressed, n_step=2):
-    """A buffer with forty steps of a screen on which one row moves."""
+    """Returns a buffer with forty steps of a screen of which one row changes per step."""
     schema = reprise.Schema().observation("frame", np.uint8, (84, 84))
     if compressed:
         schema.compress("frame")

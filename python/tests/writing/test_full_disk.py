@@ -7,8 +7,8 @@ from testing.children import run_python
 
 # The test mounts a small file system in a mount namespace of its own.
 COMMAND = ["unshare", "--map-root-user", "--mount"]
-# The buffer reserves disk space for its capacity at the start. Sixty other writers, each with one
-# step in a chunk of its own, use this space up, so that the tested appends need more.
+# A buffer reserves disk space for its capacity when it is made. Sixty other writers, each with one
+# step in a chunk of its own, use this space up, so that the tested appends need more disk space.
 CODE = """
 import os, subprocess, sys
 import numpy as np
@@ -65,7 +65,7 @@ print("done")
 """
 
 
-def test_what_was_begun_goes_on_when_it_is_given_again(tmp_path):
+def test_an_append_that_a_full_disk_refused_succeeds_once_there_is_space(tmp_path):
     mount = ["sh", "-c", 'mount -t tmpfs -o size=64m none "$0" && exec "$@"', str(tmp_path)]
     try:
         subprocess.run([*COMMAND, *mount, "true"], check=True, capture_output=True)

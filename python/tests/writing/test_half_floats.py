@@ -41,7 +41,7 @@ def test_values_come_back(dtype, tmp_path):
         assert items["next_x"][:, 1].astype(float).tolist() == VALUES[1:]
 
 
-def test_it_is_named_in_many_ways(dtype):
+def test_the_type_may_be_named_in_many_ways(dtype):
     for name in (dtype, dtype.type, dtype.name):
         assert buffer_of(name).schema.fields[0].dtype == dtype
     example = reprise.Schema.from_step(observations={"x": np.zeros(3, dtype)})
@@ -49,7 +49,7 @@ def test_it_is_named_in_many_ways(dtype):
     assert f"x: observation {dtype.name} of shape (3,)" in str(example)
 
 
-def test_what_is_given_is_converted(dtype):
+def test_values_of_other_types_are_converted(dtype):
     for given in (
         np.array(VALUES),
         np.array(VALUES, np.float32),
@@ -72,7 +72,7 @@ def test_what_is_given_is_converted(dtype):
 
 
 def test_numbers_out_of_range_are_refused(dtype):
-    largest, least = {
+    largest, first_beyond = {
         "float16": (65519.9, 65520.0),
         "bfloat16": (float.fromhex("0x1.fefp127"), float.fromhex("0x1.ffp127")),
     }[dtype.name]
@@ -80,7 +80,7 @@ def test_numbers_out_of_range_are_refused(dtype):
     writer = buffer.writer()
     writer.begin_episode(x=largest)
     writer.append(reward=0, next_x=-np.inf)
-    for wrong in (least, -least, np.array(least), np.float64(-least)):
+    for wrong in (first_beyond, -first_beyond, np.array(first_beyond), np.float64(-first_beyond)):
         with pytest.raises(ValueError, match=f"'next_x': .* is out of the range of {dtype.name}"):
             writer.append(reward=0, next_x=wrong)
     if dtype == np.float16:
@@ -91,7 +91,7 @@ def test_numbers_out_of_range_are_refused(dtype):
     assert buffer.stats()["committed_steps"] == 1
 
 
-def test_what_is_not_finite_is_refused(dtype):
+def test_values_that_are_not_finite_are_refused_if_the_schema_says_so(dtype):
     buffer = buffer_of(dtype, finite=True)
     with buffer.writer() as writer:
         for value, text in ((np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")):
@@ -131,7 +131,7 @@ def test_arrays_of_jax(dtype):
     assert jax.numpy.asarray(batch["x"]).dtype == dtype
 
 
-def test_bfloat16_asks_for_its_package(monkeypatch):
+def test_bfloat16_without_ml_dtypes_names_the_missing_package(monkeypatch):
     if "ml_dtypes" in sys.modules:
         pytest.skip("ml_dtypes is imported")
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)

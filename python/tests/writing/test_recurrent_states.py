@@ -16,7 +16,7 @@ def make(end="zero_pad"):
 
 
 @pytest.mark.parametrize("end", ["zero_pad", "drop", "overlap"])
-def test_of_one_environment(end):
+def test_a_state_is_needed_at_positions_where_an_item_may_begin(end):
     """With 'overlap' an item may begin at any step, otherwise at multiples of the period."""
     states = {"h": [1, 2], "c": [3, 4]}
     writer = make(end).writer()
@@ -31,7 +31,7 @@ def test_of_one_environment(end):
     assert writer.episode_steps == 6
 
 
-def test_that_a_refused_append_gave_are_not_taken_by_the_next():
+def test_states_of_a_refused_append_are_not_used_by_the_next_one():
     writer = make().writer()
     writer.begin_episode(x=0)
     with pytest.raises(ValueError, match="priorities"):
@@ -39,7 +39,7 @@ def test_that_a_refused_append_gave_are_not_taken_by_the_next():
     refuses(ValueError, "missing fields h, c", writer.append, reward=0, next_x=1)
 
 
-def test_of_an_episode_leave_the_one_under_way():
+def test_an_episode_refused_for_its_states_leaves_the_open_episode_as_it_was():
     writer = make().writer()
     writer.begin_episode(x=0)
     writer.append(reward=0, next_x=1, h=[1, 2], c=[3, 4])
@@ -51,7 +51,7 @@ def test_of_an_episode_leave_the_one_under_way():
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-def test_of_environments_at_different_positions(autoreset):
+def test_each_environment_needs_states_by_its_own_position(autoreset):
     buffer = make()
     zeros = np.zeros((2, 2))
     states = {"h": zeros, "c": zeros}
@@ -79,7 +79,7 @@ def test_of_environments_at_different_positions(autoreset):
     assert [writers[e].episode_steps for e in range(2)] == steps
 
 
-def test_of_loose_transitions_are_given_for_all():
+def test_append_transitions_takes_states_for_every_step():
     buffer = make()
     given = {"x": [0, 1, 2, 3], "reward": np.zeros(4), "next_x": [1, 2, 3, 4], "end": [0, 0, 0, 1]}
     append, states = buffer.writer().append_transitions, np.arange(8).reshape(4, 2)

@@ -13,7 +13,7 @@ SCALARS = ["bool", *INTEGERS, "float32", "float64"]
 
 
 def stored_value(dtype, value, shape=()):
-    """Stores a value in a column of this dtype, and returns what comes back."""
+    """Stores a value in a column of this dtype, and returns what a batch has of it."""
     schema = reprise.Schema().observation("x", "f4").column("value", dtype, shape)
     buffer = reprise.ReplayBuffer(schema, 10, shards=1, chunk_steps=0)
     with buffer.writer() as writer:
@@ -23,6 +23,7 @@ def stored_value(dtype, value, shape=()):
 
 
 def casts(source, target):
+    """Whether a number of the first dtype is taken for a field of the second."""
     if target.startswith("float"):
         return True
     if target == "bool":
@@ -71,7 +72,7 @@ def test_integers_are_taken_within_their_range(target):
         ("float32", {}, "object scalar"),
     ],
 )
-def test_what_does_not_convert(dtype, value, given):
+def test_values_of_a_wrong_kind_are_refused(dtype, value, given):
     refuses(
         TypeError, f"'value': expected {dtype} scalar; given {given}", stored_value, dtype, value
     )
@@ -104,7 +105,7 @@ def test_scalars_do_not_take_arrays_of_one():
         stored_value("float32", [1])
 
 
-def test_what_is_no_array_at_all():
+def test_a_ragged_list_is_refused():
     with pytest.raises(ValueError, match="field 'value': no array can be made of it"):
         stored_value("float32", [[1, 2], [3]], (2, 2))
 
@@ -125,14 +126,14 @@ LARGEST = float(np.finfo(np.float32).max)
 @pytest.mark.parametrize(
     "value", [1e300, -1e39, 10**39, 10**400, np.float64(1e300), np.array(1e300)]
 )
-def test_numbers_that_float32_does_not_hold(value):
+def test_numbers_beyond_float32_are_refused(value):
     refuses(
         ValueError, "'value': .* is out of the range of float32", stored_value, "float32", value
     )
 
 
 @pytest.mark.filterwarnings("error")
-def test_arrays_that_float32_does_not_hold(buffer):
+def test_arrays_with_numbers_beyond_float32_are_refused(buffer):
     for dtype in ("<f8", ">f8"):
         wrong = np.array([1, -1e300], dtype)
         for given in (wrong, wrong[::-1], wrong.tolist()):
@@ -202,7 +203,7 @@ def test_unknown_missing_and_misplaced_fields(buffer):
 
 
 def refusals(given):
-    """Calls for which the value is wrong, by the name of the value in errors."""
+    """Returns calls that must refuse the value, by the name that errors give the value."""
     schema = reprise.Schema().observation("x", "f4", (2,)).mutable_column("c", "f4", (2,)).reward()
     buffer = reprise.ReplayBuffer(schema, 10, shards=1, selectors=reprise.Uniform())
     writer = buffer.writer()
@@ -234,13 +235,13 @@ NAMES = list(refusals(None))
 
 @pytest.mark.parametrize("mask", [[True, False], False])
 @pytest.mark.parametrize("name", NAMES)
-def test_masks_are_not_lost(name, mask):
+def test_masked_arrays_are_refused(name, mask):
     given = np.ma.masked_array([1, 2], mask)
     said = rf"(^|: ){name}: a masked array, .*; allowed: its filled\(val"
     refuses(TypeError, said, refusals(given)[name])
 
 
-def test_other_kinds_of_arrays_are_taken(tmp_path):
+def test_subclasses_of_arrays_and_mapped_arrays_are_taken(tmp_path):
     class Own(np.ndarray):
         pass
 
@@ -253,7 +254,7 @@ def test_other_kinds_of_arrays_are_taken(tmp_path):
 
 
 class Tensor:
-    """Stands in for a tensor of torch that does not convert to numpy."""
+    """Stands in for a tensor of torch that cannot be converted to numpy."""
 
     def __init__(self, dtype, requires_grad, error):
         self.dtype, self.requires_grad, self.error = dtype, requires_grad, error
@@ -268,7 +269,7 @@ UNKNOWN = TypeError("Got unsupported ScalarType BFloat16")
 
 
 def tensors():
-    """Tensors that do not convert, each with the error's text."""
+    """Yields tensors that cannot be converted, each with a part of the error's text."""
     yield pytest.param(Tensor("torch.float32", True, GRADIENT), "requires grad", id="gradient")
     yield pytest.param(Tensor("torch.bfloat16", True, GRADIENT), "requires grad", id="both")
     yield pytest.param(Tensor("torch.bfloat16", False, UNKNOWN), "[Bb][Ff]loat16", id="bfloat16")
@@ -285,12 +286,12 @@ def tensors():
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("given, why", [*tensors()])
-def test_tensors_that_numpy_cannot_have_are_named(given, why, name, monkeypatch):
+def test_a_tensor_that_cannot_be_converted_is_refused_by_name(given, why, name, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     refuses((ValueError, TypeError), rf"(^|: ){name}: .*{why}", refusals(given)[name])
 
 
-def test_a_tensor_of_bfloat16_says_what_it_needs(monkeypatch):
+def test_a_tensor_of_bfloat16_without_ml_dtypes_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     given = Tensor("torch.bfloat16", False, UNKNOWN)
     with pytest.raises(
@@ -299,6 +300,6 @@ def test_a_tensor_of_bfloat16_says_what_it_needs(monkeypatch):
         stored_value("float32", given, (2,))
 
 
-def test_errors_of_values_stay_as_they_are():
+def test_other_errors_of_a_conversion_are_not_changed():
     with pytest.raises(RuntimeError, match="^its own$"):
         stored_value("float32", Tensor("other", False, RuntimeError("its own")), (2,))

@@ -8,7 +8,7 @@ import reprise
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-def test_a_part_of_the_environments_steps(buffer, autoreset):
+def test_calls_may_name_a_part_of_the_environments(buffer, autoreset):
     """A call may name any environments, in any order, or none."""
     lengths = np.array([1, 2, 3, 5, 5, 7])
     envs = Counters(lengths, autoreset)
@@ -25,7 +25,7 @@ def test_a_part_of_the_environments_steps(buffer, autoreset):
         assert writers.completing(end, env_ids=ids) == writers.completing(end, ids) <= len(ids)
         given = {}
         if autoreset == "same_step" and end.any():
-            # Only final rows of environments that ended are read.
+            # Final rows are read only of environments that ended.
             rows = [row if ended else None for row, ended in zip(final, end)]
             garbage = np.where(end[:, None], final, -1)
             given["final"] = {"state": rows if random.random() < 0.5 else garbage}
@@ -43,7 +43,7 @@ def test_a_part_of_the_environments_steps(buffer, autoreset):
     assert found_steps(every_item(buffer), "state") == expected_steps(lengths, calls, autoreset)
 
 
-def test_a_part_of_the_environments_appends_loose_transitions(buffer):
+def test_append_transitions_may_name_a_part_of_the_environments(buffer):
     writers = buffer.vector_writer(3, autoreset="same_step")
     step = {"reward": np.zeros(2), "end": [0, 0]}
     ones = np.ones((2, 2))
@@ -56,7 +56,7 @@ def test_a_part_of_the_environments_appends_loose_transitions(buffer):
     assert [writers[e].episode_steps for e in range(3)] == [2, 1, 1]
 
 
-def test_wrong_parts(buffer):
+def test_wrong_env_ids_are_refused(buffer):
     writers = buffer.vector_writer(3, autoreset="next_step")
     writers.begin(env_ids=None)  # Like `begin()`, this waits for resets.
     writers.begin(state=np.zeros((3, 2)))
@@ -80,7 +80,7 @@ def test_wrong_parts(buffer):
 
 
 @pytest.mark.parametrize("names", [False, True], ids=["all", "some"])
-def test_environments_whose_reset_is_awaited(buffer, names):
+def test_begin_without_observations_takes_them_from_the_next_append(buffer, names):
     writers = buffer.vector_writer(2, autoreset="next_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"reward": [0, 0], "end": [0, 0]}
@@ -97,8 +97,8 @@ def test_environments_whose_reset_is_awaited(buffer, names):
     refuses(ValueError, "missing field state", other.begin)
 
 
-def test_ends_decide_what_a_step_completes():
-    """Environment 0 is at its third step, which completes an item whether it ends or not."""
+def test_completing_counts_items_by_the_ends():
+    """Environment 0 is at its third step, which completes an item even if the episode goes on."""
     buffer = plain_buffer(window=reprise.Transitions(n_step=3))
     writers = buffer.vector_writer(2, autoreset="disabled")
     writers.begin(state=np.zeros((2, 2)))
@@ -109,7 +109,7 @@ def test_ends_decide_what_a_step_completes():
         assert writers.completing(end, env_ids=[1, 0]) == swapped
 
 
-def test_final_observations_are_asked_for(buffer):
+def test_ends_need_final_observations_in_the_same_step_mode(buffer):
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
@@ -131,7 +131,7 @@ def test_final_observations_are_asked_for(buffer):
 
 
 class Final:
-    """A mapping that is no dict and raises."""
+    """A mapping that is no dict, and whose lookup raises an error."""
 
     def __init__(self, error):
         self.error = error
@@ -143,7 +143,7 @@ class Final:
         raise self.error
 
 
-def test_what_code_of_the_user_raises_is_not_another_error(buffer):
+def test_an_error_of_a_users_mapping_reaches_the_caller(buffer):
     writers = buffer.vector_writer(2, autoreset="same_step")
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2)), "end": [0, 1]}
@@ -157,7 +157,7 @@ def test_what_code_of_the_user_raises_is_not_another_error(buffer):
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
-def test_final_observations_that_are_next_ones(buffer, autoreset):
+def test_final_is_refused_where_the_next_observation_is_the_final_one(buffer, autoreset):
     writers = buffer.vector_writer(2, autoreset=autoreset)
     writers.begin(state=np.zeros((2, 2)))
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
@@ -169,7 +169,7 @@ def test_final_observations_that_are_next_ones(buffer, autoreset):
     assert len(buffer) == 2
 
 
-def test_environments_that_were_not_begun(buffer):
+def test_environments_outside_an_episode_are_refused(buffer):
     writers = buffer.vector_writer(2, autoreset="disabled")
     step = {"action": [0, 0], "reward": [0, 0], "next_state": np.zeros((2, 2))}
     refuses(RuntimeError, "environment 0 is outside an episode", writers.append, end=[0, 0], **step)
@@ -201,7 +201,7 @@ def test_wrong_ends(buffer, end, error, message):
     assert len(buffer) == 0
 
 
-def test_writers_of_environments(buffer):
+def test_the_writer_of_an_environment_is_found_by_its_index(buffer):
     writers = buffer.vector_writer(3, autoreset="same_step")
     assert len(writers) == 3
     assert buffer.stats()["writers"] == 3
@@ -249,7 +249,7 @@ def test_a_repeated_append_is_checked_like_the_first():
 
 
 @pytest.mark.parametrize("destroyed", [False, True], ids=["closed", "destroyed"])
-def test_a_vector_writer_may_go_before_all_steps_are_taken(destroyed):
+def test_a_vector_writer_may_be_closed_while_steps_of_a_call_are_not_taken(destroyed):
     _, writers = vector_of_three()
     with pytest.raises(TimeoutError):
         while True:

@@ -47,7 +47,7 @@ def test_values_of_every_kind_come_back(dtype, shape):
     assert np.array_equal(every_item(buffer)["value"], values)
 
 
-def test_arrays_are_read_when_they_are_given(buffer):
+def test_arrays_are_copied_during_the_call(buffer):
     state = np.zeros(2, np.float32)
     strided = np.arange(8, dtype=np.float32)[::4]
     with buffer.writer() as writer:
@@ -114,7 +114,7 @@ def test_too_many_writers(schema):
     buffer.writer()
 
 
-def test_loose_transitions_continue_where_they_match(buffer):
+def test_a_transition_continues_the_episode_if_its_state_matches(buffer):
     with buffer.writer() as writer:
         writer.append_transition(state=[0, 0], action=0, reward=0, next_state=[1, 0])
         episode = writer.episode_id
@@ -130,7 +130,7 @@ def test_loose_transitions_continue_where_they_match(buffer):
 
 
 class Meddler:
-    """A number whose conversion calls the writer during another call of the writer."""
+    """A number whose conversion calls a method of the writer that is about to read it."""
 
     def __init__(self, writer, method):
         self.writer, self.method = writer, method
@@ -165,7 +165,7 @@ class Array(Meddler):
         return np.zeros(1, np.int64) + self.__index__()
 
 
-def test_a_writer_that_waits_tells_nothing():
+def test_a_writer_that_waits_refuses_other_calls():
     buffer = queue_of(2)
     writer = buffer.writer()
 
@@ -187,7 +187,7 @@ def test_a_writer_that_waits_tells_nothing():
     assert writer.in_episode and writer.episode_steps > 0
 
 
-def test_an_episode_that_is_refused_leaves_what_is_held():
+def test_a_refused_begin_episode_keeps_the_step_that_found_no_room():
     buffer = queue_of(2)
     writer = buffer.writer(timeout=0)
     writer.begin_episode(state=[0, 0])
@@ -205,7 +205,7 @@ def test_an_episode_that_is_refused_leaves_what_is_held():
 
 
 class Tensor:
-    """Converts to an int, as a tensor of torch does, also one of bools."""
+    """Converts to an int as a tensor of torch does, which does so even with bools."""
 
     def __init__(self, dtype):
         self.dtype = dtype

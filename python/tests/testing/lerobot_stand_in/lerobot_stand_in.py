@@ -1,5 +1,5 @@
-"""A plugin of pytest that replaces lerobot's buffer by that of reprise.lerobot, which keeps the images
-of lerobot's tests, random floats, as they are."""
+"""A plugin of pytest that replaces lerobot's buffer by that of reprise.lerobot. The images of
+lerobot's tests are random floats, which are stored exactly."""
 
 import sys
 from pathlib import Path
@@ -15,9 +15,9 @@ from lerobot.rl import buffer
 from reprise import lerobot
 
 
-class Exact(lerobot.ReplayBuffer):
+class ExactBuffer(lerobot.ReplayBuffer):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options, images="float32")
 
 
-buffer.ReplayBuffer = Exact
+buffer.ReplayBuffer = ExactBuffer

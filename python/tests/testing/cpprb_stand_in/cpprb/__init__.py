@@ -1,4 +1,4 @@
-"""Replaces cpprb in its own tests by reprise.compat.cpprb, and skips what that does not cover."""
+"""Replaces cpprb in cpprb's own tests by reprise.compat.cpprb, and skips what the latter lacks."""
 
 from io import BytesIO
 from pathlib import Path
@@ -10,22 +10,23 @@ from reprise.compat import cpprb as ours
 
 
 class _ReadByPlace:
-    """cpprb's tests read rows by their places in the ring, through a private method."""
+    """Adds the private method by which cpprb's tests read rows by their places in the ring."""
 
     def _encode_sample(self, places):
-        found = {}
+        sample = {}
         for name, rows in self.get_all_transitions().items():
             ring = np.zeros((self.get_buffer_size(), *rows.shape[1:]), rows.dtype)
             ring[: len(rows)] = rows
-            found[name] = ring[np.atleast_1d(places)]
-        return found
+            sample[name] = ring[np.atleast_1d(places)]
+        return sample
 
 
 _saved = {}
 
 
 class _Files:
-    """Tests load files that the sources lack; each has the bytes of one that was saved before."""
+    """Stands in for files that tests load and the sources lack: each has the bytes of the file of
+    the same name that was saved before."""
 
     def save_transitions(self, file, **options):
         super().save_transitions(file, **options)
