@@ -49,7 +49,7 @@ class FullShard {
       store_.priorities(chunk_)[written_] = storage::kInitialPriority;
     }
     storage::publish(store_.chunk(chunk_).bell, written_);
-    shard_.ring(chunk_, written_ == kRows);
+    shard_.ring(chunk_, written_ == kRows ? shard::Ring::Closing : shard::Ring::News);
     if (written_ == kRows) {
       chunk_ = storage::kNil;
     }
