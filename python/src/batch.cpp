@@ -282,7 +282,8 @@ BatchPool::BatchPool(Schema batch_schema, std::shared_ptr<const FieldTable> fiel
       unique_frames(unique),
       crosses_episodes(continues(window)),
       steps(sequence_steps(window)),
-      full_steps(steps != 0 ? steps : std::get<Transitions>(window).n_step),
+      full_steps(steps != 0 ? steps
+                            : std::visit([](const auto& kind) { return kind.n_step; }, window)),
       stack(std::visit([](const auto& kind) { return kind.frame_stack; }, window)) {
   if (allocator.is_valid()) {
     memory_ = std::make_unique<UserMemory>(allocator);

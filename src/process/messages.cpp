@@ -127,7 +127,7 @@ std::vector<std::byte> described(const buffer::BufferCore& core) {
 Description description_of(Bytes bytes) {
   record::Decoder decoder(bytes, "the host's description");
   Schema schema = save::decode_schema(decoder);
-  return {std::move(schema), save::decode_options(decoder, save::kStateVersionWords)};
+  return {std::move(schema), save::decode_options(decoder, save::kOptionsVersion)};
 }
 
 // The members of `Stats` are numbers, except for the sentence at its end.

@@ -87,7 +87,7 @@ EmptyBuffer make_core(const Snapshot& snapshot, const std::string& directory,
   State schema(snapshot, kSchemaState);
   const Schema stored_schema = decode_schema(schema.decoder);
   schema.decoder.finish();
-  State options(snapshot, kOptionsState, kStateVersionWords);
+  State options(snapshot, kOptionsState, kOptionsVersion);
   const Options stored = decode_options(options.decoder, options.version);
   options.decoder.finish();
   const auto mismatch = [&](const std::string& problem) {

@@ -248,7 +248,7 @@ SaveResult save_once(buffer::BufferCore& core, record::FileSystem& files,
   const StoredBuffer stored = stored_buffer(core, image.alphas, samplers);
   write_state(saver, kBufferState, stored, stored.ratio ? kStateVersionRatio : kStateVersion);
   write_state(saver, kSchemaState, core.schema());
-  write_state(saver, kOptionsState, core.options(), kStateVersionWords);
+  write_state(saver, kOptionsState, core.options(), kOptionsVersion);
   const Totals totals = totals_of(image.shards);
   saver.announce(totals.chunks);
   core.saves.changes.resize(core.store().chunks());

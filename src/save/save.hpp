@@ -33,6 +33,8 @@ Loaded load(record::FileSystem& files, const std::string& directory, const LoadO
 inline constexpr std::uint32_t kStateVersion = 1;
 /// The options' state: from this version on enumerators are stored as their present numbers.
 inline constexpr std::uint32_t kStateVersionWords = 2;
+/// The newest version of the options' state, which `encode` writes.
+inline constexpr std::uint32_t kOptionsVersion = kStateVersionWords;
 /// The buffer's state: the version if the limiter has another ratio than the options.
 inline constexpr std::uint32_t kStateVersionRatio = 2;
 /// A shard's state: from the first version on it may have removed items, and from the second one on

@@ -125,12 +125,10 @@ TYPED_TEST(Strategies, RefuseValuesOutOfRangeOrOfAnotherType) {
 }
 
 template <class Family>
-void expect_first_names(std::span<const StrategyKind<Family>> all,
-                        std::initializer_list<std::string_view> names) {
-  ASSERT_GE(all.size(), names.size());
-  for (std::size_t number = 0; number < names.size(); ++number) {
-    EXPECT_EQ(all[number].name(), names.begin()[number]);
-  }
+std::vector<std::string_view> names_of(std::span<const StrategyKind<Family>> kinds) {
+  std::vector<std::string_view> names;
+  std::ranges::transform(kinds, std::back_inserter(names), &StrategyKind<Family>::name);
+  return names;
 }
 
 /// Fewer values than options are accepted, because checkpoints of older versions have fewer.
@@ -151,14 +149,23 @@ TEST(StrategyTables, RefuseMoreOptionsThanAKindHasRoomFor) {
   expect_refusal([&] { (void)make(kMaxOptions + 1); }, {"count is 9", "0 to 8"});
 }
 
-/// Checkpoints name a strategy by its number in its table.
+/// Checkpoints name a strategy by its number in its table, so a new one comes last, there and here.
 TEST(StrategyTables, KeepTheNumbersOfTheirStrategies) {
-  expect_first_names(selectors(), {"Uniform", "Proportional", "RankBased", "Fifo", "Lifo",
-                                   "MinHeap", "MaxHeap", "Recency", "LossAdjusted", "Mixture"});
-  expect_first_names(removers(), {"Fifo", "SecondChance", "LeastRecentlySampled",
-                                  "LeastFrequentlySampled", "LowestPriority"});
-  expect_first_names(windows(), {"Transitions", "Sequences"});
-  expect_first_names(rate_limiters(), {"MinSize", "SampleToInsertRatio", "Queue", "Unlimited"});
+  using testing::ElementsAre;
+  EXPECT_THAT(names_of(selectors()),
+              ElementsAre("Uniform", "Proportional", "RankBased", "Fifo", "Lifo", "MinHeap",
+                          "MaxHeap", "Recency", "LossAdjusted", "Mixture"));
+  EXPECT_THAT(names_of(removers()), ElementsAre("Fifo", "SecondChance", "LeastRecentlySampled",
+                                                "LeastFrequentlySampled", "LowestPriority"));
+  EXPECT_THAT(names_of(windows()), ElementsAre("Transitions", "Sequences"));
+  EXPECT_THAT(names_of(rate_limiters()),
+              ElementsAre("MinSize", "SampleToInsertRatio", "Queue", "Unlimited"));
+}
+
+TEST(StrategyTables, HaveTheWindowsInTheOrderOfTheVariant) {
+  for (std::size_t number = 0; number < windows().size(); ++number) {
+    EXPECT_EQ(windows()[number].make().index(), number);
+  }
 }
 
 TEST(StrategyTables, MakeTheStructOfEachName) {

@@ -36,12 +36,12 @@ void check_schema(Bytes bytes) {
 
 void check_options(Bytes bytes) {
   Decoder from(bytes, "input");
-  const reprise::Options options = save::decode_options(from, save::kStateVersionWords);
+  const reprise::Options options = save::decode_options(from, save::kOptionsVersion);
   from.finish();
   Encoder once;
   save::encode(once, options);
   Decoder again(once.encoded(), "again");
-  const reprise::Options second = save::decode_options(again, save::kStateVersionWords);
+  const reprise::Options second = save::decode_options(again, save::kOptionsVersion);
   again.finish();
   Encoder twice;
   save::encode(twice, second);

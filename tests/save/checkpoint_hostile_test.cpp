@@ -136,7 +136,7 @@ MemoryFiles with_state(CopiedCheckpoint checkpoint, const char* name, std::uint3
   return files.files();
 }
 MemoryFiles with_options(const CopiedCheckpoint& good, const Options& options) {
-  return with_state(good, "options", save::kStateVersionWords, options);
+  return with_state(good, "options", save::kOptionsVersion, options);
 }
 
 /// In an older version, `Queue` needed no draw limit, so items never left the queue.

@@ -92,7 +92,7 @@ void expect_round_trip(std::span<const StrategyKind<Family>> kinds, Put put) {
       record::Encoder to;
       save::encode(to, options);
       record::Decoder from(to.encoded(), "options");
-      Options back = save::decode_options(from, save::kStateVersionWords);
+      Options back = save::decode_options(from, save::kOptionsVersion);
       EXPECT_EQ(kind.values(put(back)), values) << kind.name() << ", option " << i;
       EXPECT_EQ(save::user_defined_strategy(back), "");
       EXPECT_EQ(save::difference(back, options), "");
@@ -156,7 +156,7 @@ TEST(CheckpointOptions, WhatANewerVersionHasIsUnsupported) {
   save::encode(to, Options{.capacity_steps = 9, .key_tag = 0});
   const std::vector<std::byte> options = std::move(to).take();
   const auto decode_options = [](record::Decoder& from) {
-    (void)save::decode_options(from, save::kStateVersionWords);
+    (void)save::decode_options(from, save::kOptionsVersion);
   };
   const std::size_t window = sizeof(std::uint64_t);  // The window is stored after the capacity.
   EXPECT_EQ(
@@ -222,7 +222,7 @@ TEST(CheckpointOptions, OptionsThatAnOlderVersionLackedGetTheirDefaults) {
   bytes.erase(bytes.begin() + kValues + sizeof(std::uint64_t),
               bytes.begin() + kValues + static_cast<std::ptrdiff_t>(all));
   record::Decoder from(bytes, "options");
-  const Options back = save::decode_options(from, save::kStateVersionWords);
+  const Options back = save::decode_options(from, save::kOptionsVersion);
   EXPECT_EQ(std::get<Transitions>(back.window), Transitions{.n_step = 3});
 }
 

@@ -151,6 +151,8 @@ class Conformance {
     std::size_t size = 0;      ///< Number of items at the beginning of the pass.
     bool drawn = false;        ///< Whether the pass has drawn an item.
     std::uint64_t before = 0;  ///< Passes completed before this one.
+
+    friend bool operator==(const Pass&, const Pass&) = default;
   };
   /// Whether the sampler refuses draws of this kind with the selector and the options of the
   /// buffer.
