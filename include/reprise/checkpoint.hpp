@@ -96,7 +96,8 @@ struct SaveOptions {
 
   /// Checkpoints that stay in the directory, the new one included: 1 to 1000. A load falls back to
   /// an older one if the newest is damaged. Checkpoints share the chunks that did not change, so
-  /// they cost little, and damage to a shared chunk damages each of them.
+  /// they cost little, and damage to a shared chunk damages each of them. Those of another run in
+  /// the directory count too, and a load may fall back to them: use a directory for each run.
   std::size_t keep = 2;
 
   /// If true, chunks that the previous checkpoint of this buffer has are not written again, unless
@@ -168,8 +169,9 @@ struct AutosaveStatus {
 
 /// Saves a buffer to a directory again and again, on a thread that the user gives it. Each save
 /// writes what is new, as `ReplayBuffer::save` does. `Stats::unsaved_steps` says how much a crash
-/// at this moment would lose. A save that fails, for example because the disk is full, leaves the
-/// earlier checkpoints as they were and is tried again.
+/// at this moment would lose (and counts up to n_step - 1 saved steps of each open episode). A save
+/// that fails, for example because the disk is full, leaves the earlier checkpoints as they were
+/// and is tried again.
 ///
 /// Thread safety: every method from any thread, but `run` from one at a time. Lifetime: may outlive
 /// the buffer; after `ReplayBuffer::restore` make another one.

@@ -20,7 +20,8 @@ namespace reprise {
 /// Options of a `ReplayBuffer`. Defaults never depend on the number of cores.
 struct Options {
   /// Steps guaranteed resident; a full buffer holds exactly this many. Required, at least 1; with
-  /// sequences at least the larger of burn_in + length and period.
+  /// sequences at least the larger of burn_in + length and period. For several writers it should be
+  /// a few chunks (chunk_steps) for each: below, old steps of a slow writer may fill it for long.
   std::size_t capacity_steps = 0;
 
   /// The steps that an item spans.
@@ -149,7 +150,8 @@ struct Stats {
 
   /// Committed steps that are neither in the newest save that has returned nor loaded; without a
   /// save or load all of them. Pending steps are among them. A crash loses these steps, and the
-  /// parts of open episodes that a save leaves out (`ReplayBuffer::save`).
+  /// parts of open episodes that a save leaves out (`ReplayBuffer::save`). With n_step above 1, up
+  /// to n_step - 1 steps of each open episode count although a load has them, cut off there.
   std::uint64_t unsaved_steps = 0;
 
   WaitStats writers_for_chunk;    ///< Waits for a free chunk in `commit`.

@@ -80,8 +80,10 @@ struct MinSize {
 ///    longer afterwards.
 ///  - Steps whose items are outdated (`Options::max_staleness`) count as inserted, so the ratio
 ///    does not make samplers wait for fresh items; `MinSize` and `Queue` do.
-///  - Writers book (reserve) inserts in blocks of at most 64 steps, so each writer may exceed the
-///    bound of the balance by one block.
+///  - Writers book (reserve) inserts in blocks of clamp(error_buffer / (2 * max_writers *
+///    samples_per_insert), 1, 64) steps. Booked inserts count as made, in `Stats::limiter` too,
+///    until their writer is closed. So for each open writer, whose actor may pause, samplers may
+///    exceed the bound by what is left of one block, and other writers wait earlier by as much.
 ///
 /// With sequences, min_size counts as `MinSize::items` does. `ReplayBuffer::set_samples_per_insert`
 /// changes the ratio while writers and samplers run.

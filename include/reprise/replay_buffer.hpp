@@ -388,10 +388,10 @@ class ReplayBuffer {
   /// falls. A `SampleToInsertRatio` other than the saved one begins in balance, as if samples had
   /// kept up with all steps so far, and values have to be finite if the schema of the buffer
   /// requires that. Writers and samplers made before are closed, as by `close`, and a `Hindsight`
-  /// finds no new item; make new ones. If the call throws, the buffer is unchanged. It needs memory
-  /// for the old and the new contents while it runs, and disk space if rows are in a mapped file.
-  /// Errors: as `load`; `CheckpointError` (`Mismatch`) names what differs. Thread safety: no other
-  /// call of this object at the same time.
+  /// finds no new item; make new ones. A closed buffer is open again. If the call throws, the
+  /// buffer is unchanged. It needs memory for the old and the new contents while it runs, and disk
+  /// space if rows are in a mapped file. Errors: as `load`; `CheckpointError` (`Mismatch`) names
+  /// what differs. Thread safety: no other call of this object at the same time.
   RestoreResult restore(const std::filesystem::path& directory, const LoadOptions& options = {});
 
   /// Ends every wait, now and later: samplers and writers then answer Closed. The call takes a lock

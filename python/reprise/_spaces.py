@@ -51,7 +51,8 @@ def _from_spaces(
     A Dict or Tuple has a field for each part, named by the part's key or number, behind the name of
     the Dict or Tuple: "action/left". Of an observation space that is a Dict the fields have the
     keys alone as names, "camera/left" for a Dict in the Dict; any other observation space is named
-    by `observation`, and the action space by `action`.
+    by `observation`, "obs" by default, and the action space by `action`. A scalar reward, a field
+    of float32 named by `reward`, is added behind them.
     `reprise.named` gives such names to values. TypeError for other spaces, such as Text and Graph,
     and for dtypes that Schema does not take; ValueError for two fields of one name.
     """

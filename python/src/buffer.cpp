@@ -112,7 +112,8 @@ writer_ingests: times a writer took a shard's lock to make room itself.
 guests: processes attached to the buffer.
 dead_guest_steps: steps taken from attached processes after their death.
 cut_episodes: episodes that ended as truncated because their process died.
-unsaved_steps: steps appended that the newest save does not have; all of them if there was none.
+unsaved_steps: steps appended that the newest save does not have; all of them if there was none. Up
+to n_step - 1 of each open episode count though a load has them: there the episode is cut off.
 samples_per_insert: sampled_items / committed_steps, a float; 0 before the first step.
 limiter: the rate limiter's state, a sentence.
 writers_for_chunk: waits of appends for memory, a dict as below.
@@ -170,7 +171,8 @@ max_staleness: versions of the policy (`Schema.version`, which it needs) that an
 episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps
   steps of an episode, in 8 to 16 bytes of address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.
-chunk_steps: rows per chunk. shards: parts with a lock each, 1 to 256. 0 lets the buffer choose.
+chunk_steps: rows per chunk. shards: parts with a lock each, 1 to 256. 0 lets the buffer choose. A
+  capacity of at least a few chunks for each writer keeps old steps of slow writers from filling it.
 key_tag: a number in each of the buffer's keys, 0 to 4095, by which it refuses keys of buffers with
   another tag; None takes one at random, 1 to 4095.
 storage: None keeps steps in memory. The path of a directory on a local disk keeps them in a mapped

@@ -251,9 +251,10 @@ constexpr const char* kAutosaveDoc =
         train()
 
 A thread that never takes the GIL saves, until the block ends or `close` is called, and then once
-more. `replay.stats()["unsaved_steps"]` says how many steps a crash would lose at this moment. A
-save that fails, for example because the disk is full, leaves the earlier checkpoints as they were
-and is tried again; `status()` says why it failed. `restore` raises RuntimeError until `close`.)";
+more. `replay.stats()["unsaved_steps"]` says how many steps a crash would lose at this moment; up to
+n_step - 1 of each open episode count though they are saved. A save that fails, for example because
+the disk is full, leaves the earlier checkpoints as they were and is tried again; `status()` says why
+it failed. `restore` raises RuntimeError until `close`.)";
 
 constexpr const char* kAutosave =
     R"(Saves the buffer to a directory every few seconds while it is used, as `save` does: an Autosave.
@@ -274,7 +275,8 @@ constexpr const char* kSave =
     R"(Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if need
 be: steps, keys, priorities of every selector, counters, the rate limiter's state, schema, options.
 
-compression: 0 stores, 1 to 19 is the level of zstd. keep: checkpoints that stay, 1 to 1000.
+compression: 0 stores, 1 to 19 is the level of zstd. keep: checkpoints that stay, 1 to 1000, also of
+  another run that saved there, which a load may fall back to: use a directory for each run.
 incremental: False writes every chunk anew, instead of those that are new since the last save.
 progress: called with a SaveProgress after each chunk written, from any thread; what it raises ends
   the save and is raised here. It cannot save the buffer: RuntimeError.
@@ -302,7 +304,9 @@ CheckpointError if there is no checkpoint, or all are damaged. KeyboardInterrupt
 constexpr const char* kRestore =
     R"(Replaces what is in this buffer by what was saved, from the newest checkpoint of a directory that is
 whole. Its options have to be those of the checkpoint, but for the rate limiter and the episode
-index. Writers and samplers made before are closed: make new ones.
+index, and its key_tag, which becomes that of the checkpoint: keys with another tag, which it gave
+before, are refused then. A closed buffer is open again. Writers and samplers made before are closed:
+make new ones.
 
 Returns a RestoreResult: the damaged checkpoints that were skipped for an older one, each with a
 RuntimeWarning too, and the attachments as a dict of bytes.

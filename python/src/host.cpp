@@ -32,8 +32,8 @@ address: a path of a Unix socket, which must not exist, or '@name' for a name th
   system and vanishes with this process; None takes a random '@name'. Host.address is the absolute
   path.
 ring_steps: steps that each environment of a guest may be ahead of the buffer, 8 to 2**20; they do
-  not count for the rate limiter yet. None: as many as take 4 MiB for each writer or vector writer,
-  within 16 and 4096.
+  not count for the rate limiter yet. None or 0: as many as take 4 MiB for each writer or vector
+  writer, within 16 and 4096.
 max_batch_bytes: most bytes of a batch that a guest may ask for; each of a guest's samplers has
   memory for its largest batch. 1 GiB holds 32,768 items of 32 KiB each. 0: guests draw no batches.
 ValueError for an address or ring_steps out of range, OSError for an address that is taken, Closed

@@ -71,14 +71,15 @@ constexpr const char* kUpdate =
 constexpr const char* kSampler =
     R"(A Sampler for one learner thread, by the first selector; `selector(i).sampler` draws by another.
 
-seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit.
+seed: sequenced calls on equal buffers with equal seeds give equal batches, bit for bit. After a
+  load, or a draw "without_replacement", RankBased has items of equal weight in another order.
 allocator: where batches live: a function that takes a number of bytes, and returns an object with a
   writable, contiguous buffer of at least as many, with other memory in each call. The object is
   kept as long as its memory is used. Pinned memory:
   lambda nbytes: torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
   The sampler holds the function: a function that refers to the sampler keeps both alive for good.
 resume: the place of a saved sampler, whose random numbers this one continues, among the
-  `samplers` of the save that the buffer was loaded from.
+  `samplers` of the save that the buffer was loaded from; `seed` is not used then.
 unique_frames: batches hold each frame of an item once: for Transitions(frame_stack=F) F + n_step
   instead of 2 F, for sequences F + T instead of 2 T F. The stacks are views of
   Batch.frames, which says more.

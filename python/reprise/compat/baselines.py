@@ -9,6 +9,8 @@ What differs, and what is not covered:
   are not covered. Rewards that are whole numbers or Python floats are float64.
 - `idxes` are keys, an int64 array, not places in a ring. A key whose transition has been
   overwritten is dropped by `update_priorities`; in Baselines the update lands on its successor.
+- New transitions get the highest priority that the buffer has seen: of a key that an update repeats
+  the last value alone, and none of overwritten transitions. Baselines counts all that were given.
 - `done` means terminated: nothing follows. The end of a time limit is `truncated=True` with
   `done=False`, and comes back as not done. `dones` has the element type of the first `done`.
 - Where Baselines fails an assertion, here a ValueError says what is allowed; for an index of a tree

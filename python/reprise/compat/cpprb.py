@@ -11,6 +11,8 @@ What differs, and what is not covered:
 - `indexes` are keys, an int64 array, not places in a ring. A key whose step has been overwritten is
   dropped by `update_priorities`, as if `check_for_update` were always on. What `add` returns, and
   `get_next_index`, are places, for counting alone.
+- New steps get the highest priority that the buffer has seen: of a key that an update repeats the
+  last value alone, and none of overwritten steps. `get_max_priority` is the highest ever given.
 - Element types are those of `reprise.Schema`.
 - With `Nstep`, a step whose `done` is not 0 ends its episode, as does `on_episode_end`: windows
   stop there, and `done` is that of the window's last step. In cpprb `done` is 0 for a full window
