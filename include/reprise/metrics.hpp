@@ -32,8 +32,10 @@ class Collectable;
 /// reprise_committed_steps_total. Waits have, by the label "what", the metrics reprise_waits_total,
 /// reprise_wait_timeouts_total, reprise_wait_stops_total, reprise_wait_seconds_total,
 /// reprise_wait_longest_seconds, reprise_waiting_now and reprise_waiting_for_seconds. Every metric
-/// has the label "buffer". The histograms reprise_call_seconds, reprise_sample_age_steps and
-/// reprise_sample_reuse show what the calls of a `Meter` measure.
+/// has the label "buffer". A scrape does not look at steps appended since the last draw, update of
+/// priorities or `ReplayBuffer::size`: they are in reprise_pending_steps. The histograms
+/// reprise_call_seconds, reprise_sample_age_steps and reprise_sample_reuse show what the calls of a
+/// `Meter` measure.
 ///
 /// In a program with libtorch an Exposer fails with "Possible problem binding to port": its threads
 /// have stacks of 100 KB, less than the thread-local data of libtorch's libraries. Give a

@@ -35,10 +35,13 @@ struct Options {
   /// limit. A `Queue` needs a limit, and `SampleToInsertRatio::samples_per_insert` may not exceed
   /// it. An exhausted item stays in the buffer until it is evicted, before other items; updates of
   /// its priority count as stale. Steps leave a chunk from its front, so an exhausted item behind
-  /// an item that may be drawn again leaves after or with that item. A batch waits until all items
-  /// together allow as many draws as the batch takes. If a batch exhausts items, its further draws
-  /// go to the others, but `Batch::probabilities` does not take that into account. Costs 4 bytes
-  /// per row, and a call of `sample` holds all shards' locks while it draws.
+  /// an item that may be drawn again leaves after or with that item. Once max_writers chunks of a
+  /// shard have lost a part of their steps, exhausted items of its other chunks leave first only if
+  /// the whole chunk is exhausted; else the remover's choice leaves, with `Fifo` the oldest step,
+  /// though it may be drawn. A batch waits until all items together allow as many draws as the
+  /// batch takes. If a batch exhausts items, its further draws go to the others, but
+  /// `Batch::probabilities` does not take that into account. Costs 4 bytes per row, and a call of
+  /// `sample` holds all shards' locks while it draws.
   std::uint32_t max_times_sampled = 0;
 
   /// How many versions of the policy an item may be behind; needs `Schema::version`. An item is
@@ -107,7 +110,8 @@ struct Stats {
   /// because shards are read one after the other.
   std::size_t excess_steps = 0;
   /// Items that can be drawn, at most capacity_steps; with `Transitions` each step is one, until it
-  /// is removed.
+  /// is removed. Steps are pending until a call has looked at them, such as a draw, an update of
+  /// priorities, `Episodes::find` or `ReplayBuffer::size`: poll `size`, not this.
   std::size_t items = 0;
   std::uint64_t pending_steps = 0;  ///< Steps with an incomplete window, or not yet ingested.
   /// Items of resident steps that are not drawn because their version is more than `max_staleness`

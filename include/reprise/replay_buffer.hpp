@@ -234,7 +234,8 @@ class ReplayBuffer {
   /// Copies the items with these keys into places [offset, offset + keys.size()) of a batch made by
   /// `make_batch`, in the order of the keys, as `Sampler::sample_into` does for drawn ones. The
   /// batch's size becomes at least offset + keys.size(). Returns how many items are still there,
-  /// those that are exhausted included.
+  /// those that are exhausted included, and here as in `update` those beyond the capacity that
+  /// nobody has evicted yet, because no call has looked at the steps that push them out.
   ///
   /// A place whose key is stale has a length of 0 and zeros in every field; `keys` has the key all
   /// the same. `weights` is 1 for an item and 0 for a stale key, `probabilities` is 0, as nothing
@@ -343,8 +344,9 @@ class ReplayBuffer {
   /// Cost, per 2048 keys: one lock per shard touched, and O(log items) for each key and selector.
   std::size_t remove(std::span<const ItemKey> keys);
   /// The number of items in the buffer, everything committed before the call included, with
-  /// exhausted items that wait for eviction, which `stats().items` leaves out. With sequences it
-  /// is the number of steps in the buffer, but those with which a removed item begins.
+  /// exhausted and outdated items that wait for eviction, which `stats().items` and
+  /// `SelectorHandle::totals` leave out. With sequences it is the number of steps in the
+  /// buffer, but those with which a removed item begins.
   [[nodiscard]] std::size_t size() const;
 
   /// Saves the buffer while it is used, as the newest checkpoint of a directory, which is made if

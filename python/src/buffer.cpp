@@ -87,7 +87,9 @@ committed_steps: steps appended.
 evicted_steps: steps removed to keep within the capacity.
 resident_steps: steps in the buffer, at most its capacity.
 excess_steps: steps above the capacity, about to be removed.
-items: items that can be drawn; with Transitions each resident step is an item.
+items: items that can be drawn; with Transitions each resident step is an item. Steps appended since
+  the last draw, update of priorities or len() may be missing here. len() looks first: wait by
+  `while len(replay) < n`.
 pending_steps: steps appended whose window is not complete, or that no call has looked at yet.
 sampled_items: items drawn.
 sampled_batches: batches drawn.
@@ -164,10 +166,12 @@ selectors: how items are drawn: one, or a sequence of them, which keep their own
   same items; `selector(i)` is one of them by its place. Proportional() by default.
 remover: which steps leave a full buffer; Fifo() by default.
 rate_limiter: when samplers and writers have to wait; MinSize(1) by default.
-max_times_sampled: draws after which an item is not drawn any more; 0: no limit. A Queue needs one.
+max_times_sampled: draws after which an item is not drawn any more, and leaves before others; 0: no
+  limit. A Queue needs one.
 max_staleness: versions of the policy (`Schema.version`, which it needs) that an item may be behind
   `set_version`: no sampler or selector draws an item that is more behind, and the item leaves before
-  others. None: no bound. The rate limiter counts the items that can be drawn.
+  others, unless max_writers chunks of its shard are partly empty: then fresh steps may leave before
+  it. None: no bound. The rate limiter counts the items that can be drawn.
 episode_index: whether there is `episodes()`. It costs 8 bytes for each run of up to chunk_steps
   steps of an episode, in 8 to 16 bytes of address space a row, and about 5 ns an append.
 max_writers: writers alive at once; each may hold a chunk on top of the capacity.

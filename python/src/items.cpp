@@ -179,8 +179,9 @@ void bind_items(Type<BufferObject>& type) {
           R"(A batch of the items with these keys, int64 [n] of Batch.item_keys, in the order of the keys. It is
 no draw: neither the rate limiter nor max_times_sampled counts it. Where an item is gone, `lengths`
 and `weights` are 0 and every field is zeros; elsewhere weights are 1. Items drawn as often as
-max_times_sampled allows can be read until they are evicted. ValueError for a key of another buffer.
-Other threads may append and draw.)",
+max_times_sampled allows can be read until they are evicted, before others. So can items that steps
+appended since the last draw or len() push out. ValueError for a key of another buffer. Other threads
+may append and draw.)",
           arg("keys"))
       .method<&remove>(
           "remove",

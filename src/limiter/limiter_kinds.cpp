@@ -9,7 +9,7 @@ constexpr StrategyKind<RateLimiter> kKinds[] = {
     base::describe<RateLimiter, MinSize>(
         "MinSize",
         R"(Samplers wait until this many items can be sampled, 1 to capacity_steps; writers never wait.
-With sequences the limiter counts steps.)",
+Of sequences it counts the steps, but with max_times_sampled or max_staleness the items.)",
         base::option<&MinSize::items>("items", 1)),
     base::describe<RateLimiter, SampleToInsertRatio>(
         "SampleToInsertRatio",

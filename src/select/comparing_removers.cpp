@@ -199,8 +199,10 @@ std::unique_ptr<ShardRemover> LeastFrequentlySampled::make_shard_remover(
 StrategyKind<Remover> LeastFrequentlySampled::remover_kind() {
   return base::describe<Remover, LeastFrequentlySampled>(
       "LeastFrequentlySampled",
-      R"(Evicts the chunk that is sampled least often, of `candidates` (1 to 256) picked at random.
-Draws count half as much with each capacity of newer steps, so nothing stays for ever.)",
+      R"(Evicts the chunk that is sampled least often, of `candidates` (1 to 256) picked at random:
+with the fewest draws per step since it was full (earlier draws do not count), relative to the mean
+of its shard in that time. This score is halved with each capacity of newer steps, so nothing stays
+for ever.)",
       base::option<&LeastFrequentlySampled::candidates>("candidates", 1, 256));
 }
 

@@ -225,9 +225,9 @@ std::unique_ptr<SelectorRule> Fifo::make_selector_rule() const {
 
 /// The description of Fifo, as a selector and as a remover.
 constexpr const char* kFifo =
-    R"(First in, first out. As a remover: evicts the oldest step for each step beyond the capacity.
-As a selector: draws the items that were decided first, each once per batch; with
-max_times_sampled=1 a queue.)";
+    R"(First in, first out. As a remover: evicts the oldest step for each step beyond the capacity,
+but first items that max_times_sampled or max_staleness keeps from draws. As a selector: draws the
+items that were decided first, each once per batch; with max_times_sampled=1 a queue.)";
 
 StrategyKind<Selector> Fifo::selector_kind() {
   return base::describe<Selector, Fifo>("Fifo", kFifo);

@@ -10,8 +10,9 @@ namespace reprise {
 /// Evicts the chunk that is sampled least often: of a few candidates picked at random, the one with
 /// the lowest score. Among equals the chunk that was filled first goes.
 ///
-/// The score is the number of draws per step that the chunk had since it was filled, divided by the
-/// average of the shard's filled chunks in that time, and halved with each capacity of newer steps.
+/// The score is the number of draws per step that the chunk had since it was filled (draws while a
+/// writer still filled it do not count), divided by the average of the shard's filled chunks in
+/// that time, and halved with each capacity of newer steps.
 /// Both numbers begin with one draw per step, so a new chunk is neither ahead of the others nor
 /// behind them, and few draws hardly change its score.
 ///
