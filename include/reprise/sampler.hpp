@@ -73,10 +73,10 @@ class Sampler final : public BatchSource {
   /// weight.
   ///
   /// The order of a batch: `Fifo`, `Lifo`, `MinHeap` and `MaxHeap` give the first n items, each
-  /// once, the first one first. Items drawn by weight are sorted by memory: shard by shard (those
-  /// that no other thread uses first), and within a shard by row, with `RankBased` mostly from high
-  /// ranks to low. That is neither random nor by time: shuffle such a batch before you cut it into
-  /// parts. Items of a pass (`Draws::Epoch`) are sorted by shard only.
+  /// once, the first one first. Items drawn by weight are sorted by memory: shard by shard, and
+  /// within a shard by row, with `RankBased` mostly from high ranks to low. That is neither random
+  /// nor by time: shuffle such a batch before you cut it into parts. Items of a pass
+  /// (`Draws::Epoch`) are sorted by shard only.
   ///
   /// Errors: `std::invalid_argument` for n = 0, beta outside [0, 1], a negative timeout, a batch
   /// that the rate limiter could never let through, or one that takes more different items than

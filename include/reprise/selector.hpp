@@ -98,9 +98,8 @@ class ShardSelector {
   /// are. The default calls `update`.
   virtual void show(std::span<const std::uint32_t> leaves, std::span<const float> weights) noexcept;
 
-  // An ordered selector (`Law::InOrder`) overrides the next three functions, and `hide` and `show`
-  // with
-  // them. Its `draw` is never called.
+  // An ordered selector (`Law::InOrder`) overrides the next three functions, and with them
+  // `hide` and `show`. Its `draw` is never called.
 
   /// The sort key of the first item that is not hidden; 0 if all are hidden. Sort keys are above 0
   /// and comparable between shards: the shard with the largest one gives its item. Should be O(1).

@@ -11,8 +11,8 @@
 
 namespace reprise::base {
 
-/// The number itself, but 2^-126 for a denormal one and 0 for one that is not above 0. Written so
-/// that compilers use vectors in loops.
+/// The number itself, but 2^-126 for a denormal one and 0 for one that is not above 0; NaN may
+/// stay. Written so that compilers use vectors in loops.
 [[nodiscard]] inline float normal_or_0(float value) noexcept {
   constexpr auto kSmallest = std::bit_cast<std::int32_t>(std::numeric_limits<float>::min());
   const auto bits = std::bit_cast<std::int32_t>(value);

@@ -14,7 +14,8 @@ WeightedDraw::WeightedDraw(buffer::ShardSet& shards, std::size_t selector)
     : DrawPlan(shards, selector),
       shares_(shards.size()),
       counts_(shards.size()),
-      begins_(shards.size()) {}
+      begins_(shards.size()),
+      drawn_(shards.size()) {}
 
 void WeightedDraw::reserve(Drawing& drawing) {
   const std::size_t n = drawing.slots.size();
@@ -75,14 +76,23 @@ void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& rando
   select::allot(shares_, spread_of(draws), random, positions_, std::span(fractions_).first(left),
                 counts_);
   std::exclusive_scan(counts_.begin(), counts_.end(), begins_.begin(), std::size_t{0});
+  // Each shard draws into slots of its own, so the order of a batch does not depend on which locks
+  // were free (I8).
+  const std::size_t first = drawing.done();
   shards_.visit([this](std::size_t s) { return counts_[s] != 0; },
                 [&](std::size_t s, shard::LockedShard& shard) {
                   const auto fractions = std::span(fractions_).subspan(begins_[s], counts_[s]);
-                  const shard::Drawn drawn = shard.draw(
-                      selector_, fractions, drawing.slots.sub(drawing.done(), counts_[s]));
-                  shares_[s] = drawn.items == 0 ? 0.0 : shares_[s];
-                  drawing.add(s, drawn);
+                  drawn_[s] = shard.draw(selector_, fractions,
+                                         drawing.slots.sub(first + begins_[s], counts_[s]));
                 });
+  for (std::size_t s = 0; s < counts_.size(); ++s) {
+    if (counts_[s] != 0 && drawn_[s].items == 0) {
+      shares_[s] = 0.0;
+    } else if (counts_[s] != 0) {
+      drawing.slots.move(first + begins_[s], drawing.done(), drawn_[s].items);
+      drawing.add(s, drawn_[s]);
+    }
+  }
 }
 
 /// Writes P = share of the shard * (weight / locked total). Draws that fell on an empty shard were

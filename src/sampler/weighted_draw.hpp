@@ -28,6 +28,7 @@ class WeightedDraw final : public DrawPlan {
   std::vector<double> shares_;
   std::vector<std::size_t> counts_;
   std::vector<std::size_t> begins_;  ///< Index in `fractions_` of the first draw of each shard.
+  std::vector<shard::Drawn> drawn_;
 };
 
 }  // namespace reprise::sampler

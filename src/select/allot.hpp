@@ -103,7 +103,7 @@ inline void allot_counts(std::span<const double> shares, std::size_t n, double o
   std::size_t done = 0;
   for (std::size_t s = 0; s < shares.size(); ++s) {
     end += shares[s];
-    const double before_end = std::max(std::ceil(end * static_cast<double>(n) - offset), 0.0);
+    const double before_end = std::max(0.0, std::ceil(end * static_cast<double>(n) - offset));
     const std::size_t up_to =
         s >= last ? n : std::clamp(static_cast<std::size_t>(before_end), done, n);
     counts[s] = shares[s] > 0.0 ? up_to - done : 0;

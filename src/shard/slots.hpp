@@ -4,6 +4,7 @@
 
 #include "storage/chunk_store.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,6 +31,16 @@ struct Slots {
             part(pinned), part(weights), part(probabilities)};
   }
   [[nodiscard]] Slots from(std::size_t begin) const noexcept { return sub(begin, size() - begin); }
+  /// Moves `count` results from the slots that begin with `first` to earlier ones, from `to` on.
+  void move(std::size_t first, std::size_t to, std::size_t count) const noexcept {
+    const auto move_part = [&](auto span) {
+      if (first != to && !span.empty()) {
+        std::ranges::copy(span.subspan(first, count), span.subspan(to).begin());
+      }
+    };
+    move_part(keys), move_part(places), move_part(leaves);
+    move_part(pinned), move_part(weights), move_part(probabilities);
+  }
 };
 
 /// The results of a draw.

@@ -114,7 +114,7 @@ class Victims final : public ShardChunks, public RowIndex {
         return front;
       }
       if (inputs_.limit.others_have_fronts()) {
-        return {};  // Even with `others_busy`, because otherwise a `Queue` would lose items.
+        return {};  // Even if the others are busy, because otherwise a `Queue` would lose items.
       }
       if (remover_ != nullptr && inputs_.budget.exhausted() != 0) {
         if (steps == 0 || !inputs_.limit.has_fair_share(share_)) {

@@ -132,7 +132,7 @@ std::optional<CommitStatus> WriterCore::wait_for_room() {
 /// priorities, before `OpenChunk::step` or `end` publishes them.
 void WriterCore::decide(End end, std::span<const float> priorities) noexcept {
   const auto priority = [&](std::size_t i) {
-    // Shipments bring this mark in the place of a priority, too.
+    // An append of a shipment passes this mark where the shipment has no priority.
     const bool given = i < priorities.size() && priorities[i] != storage::kInitialPriority;
     return given ? base::normal_or_0(priorities[i]) : storage::kInitialPriority;
   };

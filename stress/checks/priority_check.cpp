@@ -28,11 +28,11 @@ double rate_of(const Drawn& drawn, std::size_t item) {
 }  // namespace
 
 PriorityCheck::PriorityCheck(const Options& options, const Strategies& strategies,
-                             std::size_t slots_per_shard, Findings& findings)
+                             std::size_t shards, std::size_t slots_per_shard, Findings& findings)
     : learners_(std::max<std::size_t>(options.learners, 1)),
       reach_(WindowRule(strategies.window).full_length()),
       draw_rule_(strategies.draw_rule),
-      shards_(options.shards),
+      shards_(shards),
       slots_per_shard_(slots_per_shard),
       findings_(findings),
       order_(strategies.draw_rule, options.max_times_sampled == 1, findings) {
@@ -99,7 +99,7 @@ void PriorityCheck::check_part(const Drawn& drawn, Run part, std::optional<std::
   for (std::size_t i = part.begin; i < part.end; ++i) {
     shards.insert(shard(i));
   }
-  const bool may_be_two_locks = !drawn.is_snapshot && shards.size() < shards_;
+  bool may_be_two_locks = !drawn.is_snapshot && shards.size() < shards_;
   // Draws under one lock are sorted by slot, so a lower slot means that a shard was locked again.
   for (std::size_t begin = part.begin, i = begin + 1; begin < part.end; ++i) {
     if (i == part.end ||
@@ -156,13 +156,14 @@ PriorityCheck::Level PriorityCheck::known_level(reprise::ItemKey key, const Chec
 }
 
 void PriorityCheck::check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent,
-                              bool may_be_two_locks) {
+                              bool& may_be_two_locks) {
   check_zeros(drawn, run);
   const auto misfits_with = [&](std::size_t e) {
     const Misfits found = misfits(drawn, run, e);
-    const bool fits_two_locks =
-        may_be_two_locks && misfits(drawn, {found.index, run.end}, e).count == 0;
-    return fits_two_locks ? Misfits() : found;
+    const bool two_locks = found.count != 0 && may_be_two_locks &&
+                           misfits(drawn, {found.index, run.end}, e).count == 0;
+    may_be_two_locks = may_be_two_locks && !two_locks;
+    return two_locks ? Misfits() : found;
   };
   Misfits least = misfits_with(exponent.value_or(0));
   for (std::size_t e = 1; !exponent && least.count != 0 && e < kAlphas.size(); ++e) {

@@ -25,8 +25,8 @@ inline constexpr std::array kAlphas{kAlpha, 0.4F, 0.9F};
 /// One thread at a time.
 class PriorityCheck {
  public:
-  PriorityCheck(const Options& options, const Strategies& strategies, std::size_t slots_per_shard,
-                Findings& findings);
+  PriorityCheck(const Options& options, const Strategies& strategies, std::size_t shards,
+                std::size_t slots_per_shard, Findings& findings);
 
   /// `known` has the priorities of each learner. `learner_index` is the learner that checks: only
   /// priorities of its own items are certain, since other learners may be updating theirs. Without
@@ -58,9 +58,10 @@ class PriorityCheck {
   void check_part(const Drawn& drawn, Run part, std::optional<std::size_t> exponent);
   /// `may_be_two_locks`: the shard may have been locked once more for the last draws of the run,
   /// with another total, because a shard that is missing in the call's draws was found empty, and
-  /// its draws were made again among the others.
+  /// its draws were made again among the others. That is so in one run of a call at most, so the
+  /// check of this run makes it false.
   void check_run(const Drawn& drawn, Run run, std::optional<std::size_t> exponent,
-                 bool may_be_two_locks);
+                 bool& may_be_two_locks);
   void check_zeros(const Drawn& drawn, Run run);
   /// Items of a run whose probabilities are not in proportion to the weights of an exponent.
   struct Misfits {

@@ -33,7 +33,8 @@ class Learner {
         sampler_(
             shared.replay.sampler(Shared::sampler_options(rng_.next(), shared.strategies.fresh))),
         windows_({shared.world, shared.episodes, shared.windows}, shared.may_cut, shared.findings),
-        priorities_check_(options_, shared.strategies, shared.slots_per_shard, shared.findings) {
+        priorities_check_(options_, shared.strategies, shared.replay.options().shards,
+                          shared.slots_per_shard, shared.findings) {
     if (const std::size_t n = options_.batch; shared.strategies.mixed && n > 1 && !guest_) {
       const std::vector<reprise::MixedPart> halves{{shared.replay, n / 2},
                                                    {shared.replay, n - n / 2}};
@@ -264,8 +265,7 @@ class Learner {
     return {drawn_.keys().begin(), drawn_.keys().end()};
   }
 
-  /// Gathers the last batch and as many kept keys, some of which are stale. The items are checked
-  /// like drawn ones, and each has to be the item that was drawn under its key.
+  /// Gathers the last batch and as many kept keys, some stale, and checks that each names its item.
   void read_by_name() {
     for (std::size_t i = 0; i < options_.batch && !state_.kept.empty(); ++i) {
       keys_to_gather_.push_back(state_.kept[rng_.below(state_.kept.size())]);

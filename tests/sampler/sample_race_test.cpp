@@ -28,6 +28,24 @@ TEST(SampleRace, NothingToDrawIsNeverSaidWhileEveryItemHasWeight) {
   }
 }
 
+TEST(SampleRace, ALockThatIsHeldLeavesABatchOfOneSeedAsItIs) {
+  NumberedBuffer line(SmallOptions{.shards = 4});
+  Writer writer = line.replay.writer();
+  line.append_many(writer, 0, 60);
+  Sampler undisturbed = line.replay.sampler({.seed = 5});
+  const SampleResult expected = require_batch(undisturbed.sample(32));
+  auto& first = core_of(line.replay)->shards()[0];
+  LockHolder holder(first.mutex);
+  std::jthread learner([&] {
+    Sampler sampler = line.replay.sampler({.seed = 5});
+    const SampleResult batch = require_batch(sampler.sample(32));
+    EXPECT_THAT(batch->keys(), testing::ElementsAreArray(expected->keys()));
+  });
+  // The sampler has drawn from the other shards once it waits for this lock.
+  yield_while([&] { return first.samplers_waiting.load() == 0; });
+  holder.release();
+}
+
 class WeightsThatVanish : public testing::Test {
  protected:
   static constexpr std::size_t kShards = 3;
@@ -37,7 +55,8 @@ class WeightsThatVanish : public testing::Test {
     line_.append_many(writer, 0, 60);
     const std::size_t slots = line_.replay.stats().chunks * line_.replay.options().chunk_steps;
     slots_per_shard_ = slots / kShards;
-    for (const auto& [number, key] : line_.keys()) {
+    key_of_ = line_.keys();
+    for (const auto& [number, key] : key_of_) {
       keys_[shard_of(key)].push_back(key);
     }
   }
@@ -81,6 +100,7 @@ class WeightsThatVanish : public testing::Test {
   NumberedBuffer line_;
   std::size_t slots_per_shard_ = 0;
   std::vector<ItemKey> keys_[kShards];
+  std::map<std::uint64_t, ItemKey> key_of_;  ///< The key of each step's item.
   std::atomic<bool> stop_ = false;
 };
 
@@ -105,7 +125,7 @@ TEST_F(WeightsThatVanish, InTheMiddleOfADrawLeaveNoPinAndNoProbabilityOfZero) {
       for (std::size_t k = 0; k < batch->size(); ++k) {
         ASSERT_GT(batch->probabilities()[k], 0.0);
         ASSERT_LE(batch->probabilities()[k], 1.0 + 1e-12);
-        ASSERT_EQ(batch->now(line_.action)[k], batch->now(line_.id)[k]);
+        ASSERT_EQ(batch->keys()[k], key_of_.at(batch->now(line_.action)[k]));
       }
       if (i % 2 == 0) {
         expect_whole_share(*batch);
