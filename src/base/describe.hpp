@@ -115,7 +115,8 @@ inline std::string range_of(const StrategyOption& option) {
       [&]<class T>(T min) {
         const T max = std::get<T>(option.max);
         constexpr bool kReal = std::is_floating_point_v<T>;
-        // The largest value of a type, which is no bound, is not shown.
+        // The largest value of a type, which is no bound, is not shown. Whole numbers of 32 bits
+        // are kept as 64, so from the largest of 32 bits on a maximum is none.
         if (static_cast<double>(max) < std::numeric_limits<std::uint32_t>::max() ||
             (kReal && max < std::numeric_limits<T>::max())) {
           return text(min, " to ", max);

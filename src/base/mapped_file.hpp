@@ -40,9 +40,9 @@ class MappedFile {
   /// Advice: this part is about to be read, so reading it from the disk may begin.
   void will_need(const std::byte* from, std::size_t bytes) const noexcept;
 
-  /// Advice: the contents of this part are not needed any more. If the system has written the part
-  /// to the disk, later writes to it read nothing back, and some of it reads as zero. The disk
-  /// space stays.
+  /// Advice: the contents of this part are not needed any more. If some of it has left memory, its
+  /// whole pages become zero in the file, so that later writes need not read them from the disk.
+  /// The disk space stays.
   void wont_need(std::size_t offset, std::size_t bytes) const noexcept;
 
   /// Disk space that the file takes.

@@ -110,7 +110,7 @@ class PackedSteps {
   std::vector<Lane> lanes_ REPRISE_GUARDED_BY(mutex_);
   std::uint64_t episodes_ REPRISE_GUARDED_BY(mutex_) = 0;  ///< Episodes begun so far.
   std::size_t next_lane_ REPRISE_GUARDED_BY(mutex_);       ///< Preferred among lanes of equal load.
-  std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Steps of the run that ended last.
+  std::uint64_t last_run_ REPRISE_GUARDED_BY(mutex_) = 1;  ///< Expected of the next run.
   std::size_t bytes_ REPRISE_GUARDED_BY(mutex_) = 0;
   /// The segment that a commit begins, before it is appended to its stream. It is a member, because
   /// a local would be constructed in each commit, and most commits begin no segment.

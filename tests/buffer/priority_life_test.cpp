@@ -25,7 +25,7 @@ class PriorityLife : public testing::TestWithParam<std::size_t> {
     for (const double weight : weights) {
       total += weight;
     }
-    (void)line_->replay.size();
+    (void)line_->replay.size();  // Ingests all steps, so that all can be drawn.
     const auto probabilities = line_->probabilities(1 << 16);
     for (std::uint64_t i = 0; i < weights.size(); ++i) {
       const auto drawn = probabilities.find(i);

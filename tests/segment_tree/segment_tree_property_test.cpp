@@ -42,12 +42,13 @@ class TreeAndVector {
         const Leaf factors[] = {0, 1, 2, Leaf(0.5), Leaf(lowest_ < 0 ? -1 : 1)};
         const Leaf factor = factors[random_.below(5)];
         tree_.scale(first, last, factor);
+        // Adding 0 makes the -0 of a factor of -1 the 0 that the tree stores.
         std::for_each(at(first), at(last), [&](Leaf& leaf) { leaf = leaf * factor + Leaf{0}; });
         break;
       }
       default:
         tree_.add(first, last, value);
-        std::for_each(at(first), at(last), [&](Leaf& leaf) { leaf = leaf + value + Leaf{0}; });
+        std::for_each(at(first), at(last), [&](Leaf& leaf) { leaf += value; });
     }
   }
 

@@ -279,8 +279,8 @@ class Shipper:
             self._membership.count("lost_in_flight_steps", queue.shipped.popleft().steps)
 
     def _on_shard_lost(self, request: _AppendRequest, error: BaseException) -> None:
-        """Gives up and counts the shipments of a request to a lost shard. If they were sent again,
-        it might have their steps twice, because it may have appended and saved them already."""
+        """Gives up and counts the shipments of a request to a lost shard. They are not sent to its
+        successor, which would have their steps twice if it loads a checkpoint that has them."""
         self._requests.pop(request.remote.index, None)
         self._membership.take_out(request.remote, error, request.incarnation)
         for queue in request.ends:
