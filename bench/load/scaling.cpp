@@ -2,10 +2,11 @@
 //
 // reprise-scaling SUBJECT ROWS ACTORS LEARNERS SHARDS STEPS_PER_SECOND SECONDS
 //
-// SUBJECT is reprise, textbook or copy; with copy, ACTORS threads copy blocks of 64 MiB, which
-// shows the bound that memory sets. ROWS is small (76 bytes, 2^20 of them) or frames (four stacked
-// 84x84 frames, 20,000 steps). Learners draw 512 items, gather them and update their priorities.
-// STEPS_PER_SECOND is of all actors together; 0: as fast as they can.
+// SUBJECT is reprise, textbook (the usual buffer with one mutex, textbook.hpp) or copy; with copy,
+// ACTORS threads copy blocks of 64 MiB, which shows the bound that memory sets. ROWS is small (76
+// bytes, 2^20 of them) or frames (four stacked 84x84 frames, 20,000 steps). Learners draw 512
+// items, gather them and update their priorities. STEPS_PER_SECOND is of all actors together; 0: as
+// fast as they can.
 
 #include <reprise/reprise.hpp>
 

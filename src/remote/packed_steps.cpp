@@ -212,7 +212,8 @@ void PackedSteps::end_episode(std::size_t number) noexcept {
   stream.extendable = stream.in_episode = false;
 }
 
-/// Marks the stream's last segment as the end of the open episode in its lane.
+/// Ends the open episode in the lane of its last segment. It may go on in another lane, where it
+/// counts as a new one.
 void PackedSteps::cut(Stream& stream, std::size_t number) noexcept {
   if (!stream.extendable) {  // The last segment is in a shipment, so one without steps is added.
     Parts parts;

@@ -199,6 +199,7 @@ void restore_sequels(buffer::BufferCore& core, const std::vector<ShardImage>& im
   for_each_border([&](storage::Place place, const ItemHeader& header) {
     const auto before = chunks.find({header.episode, header.position()});
     if (before != chunks.end()) {
+      // What a writer does when it leaves the full chunk, and once it knows where the next step is.
       const std::uint32_t mark = storage::Sequel::mark(header.episode, header.position());
       store.chunk(before->second).sequel.expect(mark);
       store.chunk(before->second).sequel.resolve(mark, store.slot(place));

@@ -58,8 +58,8 @@ class BookedInserts {
     return end;
   }
 
-  /// The same for a thread that must not wait. Returns false if no insert is granted yet; the
-  /// writer then keeps its place in the line until a later `poll` finds one granted.
+  /// Like `wait`, but never sleeps. Returns whether the writer has a granted insert. If not, it
+  /// keeps its place in the line, so that no later writer comes before it; a later `poll` asks anew.
   [[nodiscard]] bool poll() noexcept {
     if (left_ == 0 && !polled_turn_ && !core_.writer_turns.anybody()) {
       left_ = book();
@@ -68,6 +68,7 @@ class BookedInserts {
       return true;
     }
     Booking& booking = polled_turn_ ? *polled_turn_ : polled_turn_.emplace();
+    // Only the first in line asks. A writer that left may have got inserts for this one.
     if (core_.writer_turns.enqueue(booking) &&
         core_.writer_turns.ask(booking, [this](Turn& turn) { return book_for(turn); })) {
       leave(booking);

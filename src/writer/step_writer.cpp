@@ -151,8 +151,8 @@ std::size_t StepWriter::count_decided(std::size_t steps, End end, std::size_t do
   return items;
 }
 
-/// Throws unless an episode is under way, every field is written, and the discount and the version
-/// are within their ranges.
+/// Throws unless an episode is under way, every field that this step needs is written, and the
+/// discount and a version that the caller wrote are within their ranges.
 void StepWriter::check_step() const {
   const std::uint64_t missing_now = format_.layout.field_mask() & ~taken[kNow];
   const std::uint64_t missing_next = format_.layout.observation_mask() & ~taken[kNext];

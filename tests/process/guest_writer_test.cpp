@@ -179,7 +179,7 @@ TEST(GuestWriterRoom, IsWaitedForOnceTheRingIsFull) {
   for (; appended < 500; ++appended) {
     ASSERT_EQ(line.append(writer, appended), CommitStatus::Committed);
   }
-  writer.begin_episode();  // Ends the last episode, so that its last step is an item too.
+  writer.begin_episode();  // Ends the last episode.
   line.hosted.wait_for_steps(500);
   yield_while([&] { return line.replay.size() != 500; });
   EXPECT_EQ(line.numbers(), number_range(0, 500));

@@ -96,9 +96,9 @@ class RemoverModel {
     return sum;
   }
 
-  /// The chunk's draws per step, divided by the mean draws per step since the chunk was filled;
-  /// both begin with one draw. The quotient is halved each time that as many steps as the buffer
-  /// has were filled later.
+  /// The chunk's draws per step, plus 1, divided by the mean draws per step since the chunk was
+  /// filled, plus 1. The quotient is halved for each `steps()` newer steps, and falls linearly in
+  /// between.
   [[nodiscard]] double frequency(const Chunk& chunk) const {
     const auto steps_of = static_cast<double>(chunk.steps);
     double share = (static_cast<double>(chunk.draws) + steps_of) /
