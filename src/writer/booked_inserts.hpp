@@ -59,7 +59,7 @@ class BookedInserts {
   }
 
   /// Like `wait`, but never sleeps. Returns whether the writer has a granted insert. If not, it
-  /// keeps its place in the line, so that no later writer comes before it; a later `poll` asks anew.
+  /// keeps its place in the line until a later `poll` finds one granted.
   [[nodiscard]] bool poll() noexcept {
     if (left_ == 0 && !polled_turn_ && !core_.writer_turns.anybody()) {
       left_ = book();
