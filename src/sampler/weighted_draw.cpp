@@ -30,9 +30,9 @@ DrawPlan::Outcome WeightedDraw::draw(Drawing& drawing, base::Random& random) {
     return without_weight();
   }
   const std::size_t before = drawing.runs.size();
-  draw_round(drawing, drawing.draws, random);
+  draw_round(drawing, spread_of(drawing.draws), random);
   // The share of each shard that was found empty is 0 now, so the others make its draws.
-  draw_round(drawing, Draws::Independent, random);
+  draw_round(drawing, select::Spread::Independent, random);
   if (drawing.done() < drawing.slots.size()) {
     // Another shard has lost its items. If it gave draws in the first round, the probabilities of
     // these draws would be wrong.
@@ -64,7 +64,7 @@ bool WeightedDraw::read_hints() noexcept {
 /// Allots the draws that are still to be made to the shards by their shares, and makes them. Locks
 /// each shard that gets some of them once. Draws that fall on an empty shard are not made, and the
 /// share of that shard becomes 0.
-void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& random) {
+void WeightedDraw::draw_round(Drawing& drawing, select::Spread spread, base::Random& random) {
   const std::size_t left = drawing.slots.size() - drawing.done();
   const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
   if (left == 0 || !(sum > 0.0)) {
@@ -73,8 +73,7 @@ void WeightedDraw::draw_round(Drawing& drawing, Draws draws, base::Random& rando
   for (double& share : shares_) {
     share /= sum;
   }
-  select::allot(shares_, spread_of(draws), random, positions_, std::span(fractions_).first(left),
-                counts_);
+  select::allot(shares_, spread, random, positions_, std::span(fractions_).first(left), counts_);
   std::exclusive_scan(counts_.begin(), counts_.end(), begins_.begin(), std::size_t{0});
   // Each shard draws into slots of its own, so the order of a batch does not depend on which locks
   // were free (I8).

@@ -18,7 +18,7 @@ class WeightedDraw final : public DrawPlan {
 
  private:
   [[nodiscard]] bool read_hints() noexcept;
-  void draw_round(Drawing& drawing, Draws draws, base::Random& random);
+  void draw_round(Drawing& drawing, select::Spread spread, base::Random& random);
   void report(const Drawing& drawing, std::size_t before) noexcept;
 
   // Scratch, one element per draw.
